@@ -1,0 +1,1 @@
+"""Get stuck distributed PyTorch training unstuck."""

@@ -1,0 +1,1 @@
+"""The nouns of unstuck: frozen structs without I/O and without a clock."""

@@ -1,0 +1,21 @@
+"""What one agent sends: the full state of its node, never a difference."""
+
+from msgspec import Struct
+
+from unstuck.model.rank import RankState
+
+
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """The state of one node's ranks. A hub that lost everything is whole after one frame."""
+
+    node: str
+    """Unique per agent: host name and the launcher's pid."""
+    host: str
+    number: int
+    sent_at: float
+    """Unix time by the node's own clock."""
+    ranks: tuple[RankState, ...] = ()
+    stopping: bool = False
+    """The user asked for the end (Ctrl-C, SIGTERM): deaths are wanted now."""
+    ended: bool = False
+    """The launch command has ended; this is the last frame."""

@@ -1,0 +1,133 @@
+"""The answer: which rank, why, since when, how it is known, what to do and what not to try."""
+
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from unstuck.model.evidence import EvidenceRequest
+
+SCHEMA = "unstuck.verdict/1"
+
+
+class Cause(StrEnum):
+    """The closed vocabulary of causes."""
+
+    NETWORK_PARTITION = "network-partition"
+    NODE_FAILURE = "node-failure"
+    PROCESS_CRASH = "process-crash"
+    OUT_OF_MEMORY = "out-of-memory"
+    PROCESS_STOPPED = "process-stopped"
+    STRAGGLER = "straggler"
+    RESOURCE_CONTENTION = "resource-contention"
+    COLLECTIVE_MISMATCH = "collective-mismatch"
+    ORDER_INVERSION = "order-inversion"
+    UNEVEN_WORK = "uneven-work"
+    RANK_LEFT_EARLY = "rank-left-early"
+    BUSY_ELSEWHERE = "busy-elsewhere"
+    HOST_DEADLOCK = "host-deadlock"
+    NEVER_JOINED = "never-joined"
+    STORE_LOST = "store-lost"
+    TRANSPORT_STALL = "transport-stall"
+    NETWORK_MISCONFIGURATION = "network-misconfiguration"
+    HARDWARE_FAULT = "hardware-fault"
+    SOFTWARE_BUG = "software-bug"
+    TIMEOUT_TOO_SHORT = "timeout-too-short"
+    UNKNOWN = "unknown"
+
+
+class Confidence(StrEnum):
+    """How sure, in words; `Verdict.because` says why."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Culprit(Struct, frozen=True, omit_defaults=True):
+    """One rank to blame and what it is doing instead."""
+
+    rank: int
+    host: str
+    doing: str
+    """One phrase that reads on after "rank 2": `is asleep in time.sleep`."""
+    pid: int = 0
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    code: str = ""
+    """The source line, where it could be read."""
+    seconds: float = 0.0
+    """For how long."""
+
+
+class StuckOperation(Struct, frozen=True, omit_defaults=True):
+    """The collective, send or receive that the victims wait in."""
+
+    op: str
+    number: int
+    group: str
+    group_size: int
+    description: str = ""
+    sizes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    waiting: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()
+
+
+class Evidence(Struct, frozen=True):
+    """One observation the verdict rests on. `role`: `root`, `victim`, `cascade` or `context`."""
+
+    source: str
+    """Where it was seen: `rank 2: /proc`, `rank 0: flight recorder`, or a file's name."""
+    text: str
+    role: str = "context"
+    file: str = ""
+    line: int = 0
+
+
+class Alternative(Struct, frozen=True):
+    """Another cause that would look the same from here, and what would decide."""
+
+    cause: Cause
+    decide_by: str
+
+
+class Verdict(Struct, frozen=True):
+    """One diagnosis. The field names up to `dont` are a frozen public surface."""
+
+    cause: Cause
+    confidence: Confidence
+    culprits: tuple[Culprit, ...]
+    victims: tuple[int, ...]
+    since: str
+    """ISO 8601, UTC."""
+    evidence: tuple[Evidence, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    records: tuple[str, ...] = ()
+    do: tuple[str, ...] = ()
+    dont: tuple[str, ...] = ()
+    summary: str = ""
+    """One sentence with the rank first."""
+    because: str = ""
+    """Why the confidence is what it is."""
+    stuck: StuckOperation | None = None
+    chain: tuple[str, ...] = ()
+    """Who waits for whom, from the victims to the culprit, one line a hop."""
+    stalled_seconds: float = 0.0
+    made_at: str = ""
+    attempt: int = 0
+    step: int = 0
+
+
+class VerdictFile(Struct, frozen=True):
+    """The machine-readable form of every verdict: `verdict` is null when nothing is wrong."""
+
+    verdict: Verdict | None
+    schema: str = SCHEMA
+
+
+class Diagnosis(Struct, frozen=True):
+    """What `diagnose` returns: a verdict if there is one, and what else it wants to see."""
+
+    verdict: Verdict | None = None
+    requests: tuple[EvidenceRequest, ...] = field(default=())
