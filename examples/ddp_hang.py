@@ -6,7 +6,6 @@ Run it under unstuck to see the verdict:
 """
 
 import os
-import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS = 600
 STEPS_PER_SHARD = 60
 RANK_WITHOUT_DATA = 2
-SHARDS = Path(tempfile.gettempdir()) / f"unstuck-demo-{os.getppid()}"
+SHARDS = Path("data/shards")
 
 
 def wait_for_more_data(shard: Path) -> None:
