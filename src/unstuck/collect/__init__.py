@@ -1,0 +1,1 @@
+"""From observations to one snapshot of the job, and to a bundle on disk."""
