@@ -32,7 +32,7 @@ from unstuck.errors import (
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import SCHEMA as VERDICT_SCHEMA
 from unstuck.model.verdict import Verdict, VerdictFile
-from unstuck.version import version
+from unstuck._version import __version__
 
 SCHEMA = "unstuck.incident/1"
 FILES = ("verdict.json", "snapshot.json", "about.json")
@@ -111,7 +111,7 @@ def _fill(
     facts = {
         **about,
         "schema": SCHEMA,
-        "unstuck": version(),
+        "unstuck": __version__,
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -206,7 +206,7 @@ def _check_schema(path: Path, known: str) -> None:
         raise BundleDamagedError(f"{path} does not say which schema it follows")
     if found != known:
         raise BundleSchemaError(
-            f"{path} follows {found}; this unstuck ({version()}) knows {known}",
+            f"{path} follows {found}; this unstuck ({__version__}) knows {known}",
             hint="read it with the version of unstuck that wrote it, or a newer one",
         )
 

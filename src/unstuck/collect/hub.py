@@ -13,6 +13,8 @@ from unstuck.model.snapshot import Snapshot
 
 JUDGE_EVERY = 0.25
 _ASK_AGAIN_AFTER = 1.0
+_LAST_LOOK = 1.0
+"""How long a job that ended badly is still judged: the first death needs time to show."""
 
 Judge = Callable[[Snapshot], tuple[EvidenceRequest, ...]]
 
@@ -34,7 +36,9 @@ class Hub:
         try:
             while not self._membership.all_ended:
                 await self._round()
-            await self._round()
+            last = time.monotonic() + _LAST_LOOK * self._membership.ended_badly
+            while time.monotonic() < last:
+                await self._round()
         finally:
             server.close()
 
@@ -48,9 +52,9 @@ class Hub:
             self._ask(self._judge(snapshot))
 
     def say(self, text: str, *, but: str) -> None:
-        """Tell one line to the people at every node except `but`'s host."""
-        for writer in self._writers.values():
-            with contextlib.suppress(OSError):
+        """Tell one line to the people at every node, except those of host `but`."""
+        for node, writer in self._writers.items():
+            if not node.startswith(f"{but}/"):
                 writer.write(wire.encode(wire.Say(text)))
 
     def _ask(self, requests: tuple[EvidenceRequest, ...]) -> None:
@@ -61,8 +65,7 @@ class Hub:
         self._asked = {r: t for r, t in self._asked.items() if now - t < 60}
         self._asked.update(dict.fromkeys(due, now))
         for writer in self._writers.values():
-            with contextlib.suppress(OSError):
-                writer.write(wire.encode(wire.Ask(due)))
+            writer.write(wire.encode(wire.Ask(due)))
 
     async def _agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         node = ""
@@ -73,8 +76,10 @@ class Hub:
                 if isinstance(message, wire.Report) and message.frame.node == node:
                     self._membership.hear(message.frame, time.monotonic())
                     self._news.set()
-        except (OSError, TimeoutError):
+        except ConnectionResetError:
             self._lost(node, writer)
+        except (OSError, TimeoutError):
+            pass  # unreachable, or not an agent: silence will show
         finally:
             if self._writers.get(node) is writer:
                 del self._writers[node]

@@ -39,9 +39,18 @@ class Membership:
             node.frame.ended or node.disconnected for node in self._nodes.values()
         )
 
+    @property
+    def ended_badly(self) -> bool:
+        """True when a rank is gone that did not leave with exit code 0."""
+        return any(
+            rank.process.gone_for is not None and rank.process.exit_code != 0
+            for node in self._nodes.values()
+            for rank in node.frame.ranks
+        )
+
     def snapshot(self, now: float, wall: float) -> Snapshot:
         """Merge the newest attempt of all nodes into one picture."""
-        ranks = [rank for node in self._nodes.values() for rank in self._ranks(node)]
+        ranks = [rank for node in self._nodes.values() for rank in _ranks(node, now)]
         newest = _newest_attempt(ranks)
         current = sorted((r for r in ranks if r.attempt == newest), key=lambda r: r.rank)
         return Snapshot(
@@ -62,11 +71,23 @@ class Membership:
             world_size=max((rank.world_size for rank in current), default=0),
         )
 
-    def _ranks(self, node: _Node) -> tuple[RankState, ...]:
-        if not node.disconnected:
-            return node.frame.ranks
-        why = "its agent died"
-        return tuple(structs.replace(rank, unobserved=why) for rank in node.frame.ranks)
+
+def _ranks(node: _Node, now: float) -> list[RankState]:
+    """The node's ranks; what has ended for good grows older also when no frame comes."""
+    elapsed = now - node.heard
+    return [_aged(rank, elapsed, node.disconnected) for rank in node.frame.ranks]
+
+
+def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:
+    process, failure = rank.process, rank.failure
+    if process.gone_for is not None:
+        process = structs.replace(process, gone_for=process.gone_for + elapsed)
+    if failure is not None:
+        failure = structs.replace(failure, age=failure.age + elapsed)
+    unobserved = rank.unobserved or ("its agent died" if agent_died else "")
+    if (process, failure, unobserved) == (rank.process, rank.failure, rank.unobserved):
+        return rank
+    return structs.replace(rank, process=process, failure=failure, unobserved=unobserved)
 
 
 def _newest_attempt(ranks: list[RankState]) -> str:

@@ -71,9 +71,9 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        from unstuck.version import version
+        from unstuck._version import __version__
 
-        click.echo(f"unstuck {version()}")
+        click.echo(f"unstuck {__version__}")
         ctx.exit()
 
 

@@ -1,0 +1,126 @@
+"""Where the hub of a job is, and whether it is here.
+
+One node: the hub listens on the loopback interface, on a port the system picks. Several
+nodes: `--hub HOST:PORT`, else the rendezvous host and a fixed port; the node that can bind
+that address runs the hub, the others connect to it.
+
+The token: UNSTUCK_TOKEN where set. One node makes a random one. Several nodes without
+UNSTUCK_TOKEN derive it from what their launch commands share (rendezvous endpoint and id,
+Slurm job, user): that keeps jobs apart, but it is no secret. Set UNSTUCK_TOKEN where
+strangers can reach the network.
+"""
+
+import asyncio
+import errno
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from unstuck.collect.agent import introduce
+from unstuck.errors import UserError, WorldError
+from unstuck.launch.command import LaunchCommand
+
+DEFAULT_PORT = 29529
+_HERE = "127.0.0.1"
+
+
+class HubPlace(NamedTuple):
+    """The hub's address; `listener` is its open socket when the hub is on this node."""
+
+    host: str
+    port: int
+    token: str
+    listener: socket.socket | None
+
+
+def find(command: LaunchCommand, asked: str | None, env: Mapping[str, str]) -> HubPlace:
+    """Decide where the hub is and open its socket if it is here.
+
+    Raises:
+        UserError: the address is malformed, taken by somebody else, or refuses our token.
+    """
+    alone = not command.several_nodes
+    host, port = _address(command, asked)
+    token = env.get("UNSTUCK_TOKEN") or (secrets.token_hex(16) if alone else _derived(command))
+    try:
+        listener = _listen(host, port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and not alone:
+            _check_existing(host, port, token, ours="here")
+            return HubPlace(host, port, token, None)
+        if error.errno == errno.EADDRNOTAVAIL and not alone:
+            _check_existing(host, port, token, ours="elsewhere")
+            return HubPlace(host, port, token, None)
+        raise _cannot_listen(host, port, error) from error
+    return HubPlace(host, listener.getsockname()[1], token, listener)
+
+
+def _address(command: LaunchCommand, asked: str | None) -> tuple[str, int]:
+    if asked:
+        host, _, port = asked.rpartition(":") if ":" in asked else (asked, "", "")
+        if not host or (port and not port.isdigit()):
+            raise UserError(f"--hub {asked} is not HOST or HOST:PORT", hint="--hub node0:29529")
+        return host, int(port or DEFAULT_PORT)
+    if not command.several_nodes:
+        return _HERE, 0
+    if not command.master:
+        raise UserError(
+            "a job of several nodes needs to know where its hub is",
+            hint="name the first node: unstuck run --hub HOST -- COMMAND",
+        )
+    return command.master, DEFAULT_PORT
+
+
+def _derived(command: LaunchCommand) -> str:
+    return sha256(f"unstuck|{command.job}|{os.getuid()}".encode()).hexdigest()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _check_existing(host: str, port: int, token: str, *, ours: str) -> None:
+    """Refuse early what would never work; a hub that is not up yet is no reason to wait."""
+    try:
+        asyncio.run(_try(host, port, token))
+    except PermissionError as error:
+        raise UserError(
+            str(error), hint="set the same UNSTUCK_TOKEN on every node of this job"
+        ) from error
+    except (OSError, TimeoutError) as error:
+        if ours == "here":
+            raise UserError(
+                f"port {port} of {host} is taken by something that is not this job's hub",
+                hint=f"choose another port: unstuck run --hub {host}:PORT -- COMMAND",
+            ) from error
+
+
+async def _try(host: str, port: int, token: str) -> None:
+    async with asyncio.timeout(2):
+        reader, writer = await asyncio.open_connection(host, port)
+        try:
+            await introduce(reader, writer, token, "check", "")
+        finally:
+            writer.close()
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> UserError | WorldError:
+    if error.errno == errno.EADDRINUSE:
+        return UserError(
+            f"port {port} of {host} is busy, so the hub cannot listen there",
+            hint=f"choose another port: unstuck run --hub {host}:PORT -- COMMAND",
+        )
+    reason = (error.strerror or str(error)).lower()
+    return WorldError(f"the hub cannot listen on {host}:{port}: {reason}")

@@ -1,0 +1,151 @@
+"""Run the launch command as if unstuck were not there: signals, input, output, exit code."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from unstuck.errors import UserError
+from unstuck.launch import leftovers
+from unstuck.launch.watchers import Watchers
+
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+_PASSED = frozenset({signal.SIGUSR1, signal.SIGUSR2})
+_WATCHED = _ENDING | _PASSED | {signal.SIGCHLD}
+_FROM_TERMINAL = 0x80
+"""si_code of a signal that the kernel made, as Ctrl-C does."""
+_DEAF_AFTER = 2.0
+_GIVE_UP_AFTER = 35.0
+"""torchrun itself kills its ranks 30 s after SIGTERM."""
+
+
+class Supervisor:
+    """Owns the launched process from start to end."""
+
+    def __init__(self, argv: tuple[str, ...], env: Mapping[str, str], watchers: Watchers) -> None:
+        self._argv = argv
+        self._env = env
+        self._watchers = watchers
+        self._mark = env[leftovers.MARK]
+        self._live = Path(env["UNSTUCK_LIVE_DIR"])
+        self._shares_terminal = os.isatty(0)
+        self._pid = 0
+        self._asked_at: float | None = None
+        self._deaf: leftovers.Deaf | None = None
+
+    def run(self) -> int:
+        """Start the command, pass everything through, and return its exit code.
+
+        Raises:
+            UserError: there is no such command.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        try:
+            self._pid = self._spawn(before)
+            self._watchers.start()
+            code = self._follow()
+            self._clean_up(code)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return code if code >= 0 else 128 - code
+
+    def _spawn(self, mask: set[signal.Signals]) -> int:
+        extra = {} if self._shares_terminal else {"setpgroup": 0}
+        try:
+            return os.posix_spawnp(
+                self._argv[0],
+                self._argv,
+                dict(self._env),
+                setsigmask=mask,
+                **extra,
+            )
+        except FileNotFoundError as error:
+            raise UserError(
+                f"there is no command {self._argv[0]}",
+                hint="is the right virtual environment active?",
+            ) from error
+        except PermissionError as error:
+            raise UserError(
+                f"{self._argv[0]} may not be executed", hint=f"python {self._argv[0]} perhaps"
+            ) from error
+
+    def _follow(self) -> int:
+        """Wait for the command's end; return its exit code as subprocess writes it."""
+        while True:
+            info = signal.sigtimedwait(_WATCHED, 0.25)
+            if info is not None and info.si_signo != signal.SIGCHLD:
+                self._pass_on(signal.Signals(info.si_signo), info.si_code)
+            self._escalate()
+            done = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if done is not None:
+                return self._reap()
+            self._watchers.check()
+
+    def _reap(self) -> int:
+        """Reap the command, after its exit code was told: it may be a rank itself."""
+        done = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        assert done is not None
+        code = done.si_status if done.si_code == os.CLD_EXITED else -done.si_status
+        self._watchers.tell("exit", self._pid, code)
+        os.waitpid(self._pid, 0)
+        return code
+
+    def _pass_on(self, number: signal.Signals, code: int) -> None:
+        if number in _ENDING:
+            self._note_the_end_was_asked_for()
+        if not (self._shares_terminal and code == _FROM_TERMINAL):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _note_the_end_was_asked_for(self) -> None:
+        self._watchers.tell("stopping")
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+            self._deaf = leftovers.Deaf(self._live)
+        else:
+            self._kill_everything()
+
+    def _escalate(self) -> None:
+        """Every step towards the end has a limit; the last one always ends."""
+        if self._asked_at is None:
+            return
+        elapsed = time.monotonic() - self._asked_at
+        if self._deaf is not None and elapsed > _DEAF_AFTER:
+            self._deaf.end()
+        if elapsed > _GIVE_UP_AFTER:
+            self._kill_everything()
+
+    def _kill_everything(self) -> None:
+        for pid in leftovers.of_run(self._mark, self._ours()):
+            leftovers.kill(pid)
+
+    def _clean_up(self, code: int) -> None:
+        """After an ordinary end, ranks that outlive the launcher are watched to their own end."""
+        if self._deaf is not None:
+            self._deaf.close()
+        if self._asked_at is None and code >= 0:
+            self._wait_for_ranks()
+        else:
+            count = leftovers.end_all(self._mark, self._ours())
+            if count and self._asked_at is None:
+                print(f"unstuck: ended {count} processes that outlived {self._argv[0]}",
+                      file=sys.stderr)  # fmt: skip
+        self._watchers.finish()
+
+    def _wait_for_ranks(self) -> None:
+        while self._living_ranks():
+            info = signal.sigtimedwait(_WATCHED, 0.25)
+            if info is not None and info.si_signo in _ENDING:
+                self._watchers.tell("stopping")
+                leftovers.end_all(self._mark, self._ours())
+            self._watchers.check()
+
+    def _living_ranks(self) -> bool:
+        pids = {int(page.name.split(".")[1]) for page in self._live.glob("rank-*.page")}
+        return bool(pids & set(leftovers.of_run(self._mark, self._ours()))) if pids else False
+
+    def _ours(self) -> set[int]:
+        return {os.getpid()} | self._watchers.pids()

@@ -1,0 +1,123 @@
+"""The composition root: joins collect, diagnose, explain and act; the only file that knows all.
+
+    snapshot -> diagnose -> explain -> policy -> dump, report
+                   └── evidence requests go back to the agents
+
+Run as `python -m unstuck.pipeline`, this is the hub process of a job.
+"""
+
+import argparse
+import asyncio
+import os
+import shlex
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from unstuck.act import policy
+from unstuck.act.ledger import Ledger
+from unstuck.collect import bundle
+from unstuck.collect.hub import Hub
+from unstuck.diagnose.verdict import diagnose
+from unstuck.errors import UnstuckError
+from unstuck.explain.advice import advise
+from unstuck.explain.report import terminal
+from unstuck.model.action import Action, Told
+from unstuck.model.evidence import EvidenceRequest
+from unstuck.model.snapshot import Snapshot
+from unstuck.model.verdict import Verdict
+
+_MOVES = 1.0
+
+
+class Pipeline:
+    """Judges snapshots and acts on the verdicts."""
+
+    def __init__(self, run: Path, command: list[str], host: str) -> None:
+        self._run = run
+        self._command = command
+        self._host = host
+        self._ledger = Ledger(run / "ledger.jsonl")
+        self._history: tuple[Told, ...] = ()
+        self._open: Verdict | None = None
+        self._mentioned: set[tuple[int, str]] = set()
+        self.hub: Hub | None = None
+
+    def judge(self, snapshot: Snapshot) -> tuple[EvidenceRequest, ...]:
+        """Look at the job once; return what else should be looked at."""
+        self._mention_unobserved(snapshot)
+        diagnosis = diagnose(snapshot)
+        if diagnosis.verdict is not None:
+            self._act(snapshot, advise(diagnosis.verdict))
+        elif self._open is not None:
+            self._note_recovery(self._open, snapshot)
+        return diagnosis.requests
+
+    def _act(self, snapshot: Snapshot, verdict: Verdict) -> None:
+        where: Path | None = None
+        for action in policy.plan(verdict, self._history):
+            self._ledger.write(action, summary=verdict.summary, cause=verdict.cause)
+            if action is Action.DUMP:
+                where = self._dump(snapshot, verdict)
+            elif action is Action.REPORT:
+                self._report(verdict, where)
+            self._open = verdict
+        if self._open is verdict:
+            self._history = (*self._history, Told.of(verdict))
+
+    def _dump(self, snapshot: Snapshot, verdict: Verdict) -> Path | None:
+        try:
+            return bundle.write(self._run, snapshot, verdict, about={"command": self._command})
+        except UnstuckError as error:
+            _say(error.message)
+            return None
+
+    def _report(self, verdict: Verdict, where: Path | None) -> None:
+        terminal.show(verdict, bundle=where)
+        if self.hub is not None:
+            self.hub.say(f"{verdict.summary} ({verdict.cause}; details at {self._host})",
+                         but=self._host)  # fmt: skip
+
+    def _note_recovery(self, verdict: Verdict, snapshot: Snapshot) -> None:
+        """The stall is over when every rank that was part of it moves again."""
+        if verdict.cause in policy.FATAL or verdict.attempt != snapshot.attempt:
+            self._open = None
+            return
+        part = {*verdict.victims, *(culprit.rank for culprit in verdict.culprits)}
+        states = [state for state in snapshot.ranks if state.rank in part]
+        if all(s.stalled_for < _MOVES and s.process.gone_for is None for s in states):
+            self._open = None
+            self._history = tuple(told for told in self._history if told != Told.of(verdict))
+            _say("the job moves again")
+
+    def _mention_unobserved(self, snapshot: Snapshot) -> None:
+        for state in snapshot.ranks:
+            key = (state.process.pid, state.unobserved)
+            if state.unobserved and key not in self._mentioned:
+                self._mentioned.add(key)
+                _say(f"rank {state.rank} is unobserved: {state.unobserved}")
+
+
+def _say(text: str) -> None:
+    print(f"unstuck: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run the hub of one job on a listening socket that `unstuck run` opened."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--listener", type=int, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--command", required=True)
+    options = parser.parse_args()
+    # Ctrl-C belongs to the job; this process ends when the job has ended.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipeline = Pipeline(options.run, shlex.split(options.command), options.host)
+    pipeline.hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), pipeline.judge)
+    with socket.socket(fileno=options.listener) as listener:
+        asyncio.run(pipeline.hub.serve(listener))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""`unstuck run`: put it in front of any launch command."""
+
+from pathlib import Path
+
+import click
+
+from unstuck.errors import UsageError
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Run a launch command and say why it stalls, if it does.",
+)
+@click.option(
+    "--run-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where incidents go. [default: runs/<time>-<name>]",
+)
+@click.option("--name", help="Name of the run. [default: that of the script]")
+@click.option(
+    "--hub",
+    metavar="HOST[:PORT]",
+    help="Where the hub of a job with several nodes listens. [default: the rendezvous host]",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def run(command: tuple[str, ...], run_dir: Path | None, name: str | None, hub: str | None) -> int:
+    """Run a launch command under watch; no change to the script is needed.
+
+    \b
+    unstuck run torchrun --nproc-per-node 4 train.py
+    unstuck run --run-dir out -- torchrun --nnodes 2 --rdzv-endpoint node0:29400 … train.py
+    srun unstuck run python train.py
+
+    Output, input, signals and the exit code are the command's own. Seconds after a stall
+    the verdict is on stderr, and everything it was made from in the run directory.
+    """
+    argv = command[1:] if command[:1] == ("--",) else command
+    if not argv:
+        raise UsageError(
+            "no command to run", hint="unstuck run torchrun --nproc-per-node 4 train.py"
+        )
+    if argv[0].startswith("-"):
+        raise UsageError(f"there is no option {argv[0]}", hint="see `unstuck run --help`")
+    from unstuck.launch.run import run as launch
+
+    return launch(argv, run_dir=run_dir, name=name, hub=hub)
