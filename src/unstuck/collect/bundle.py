@@ -26,8 +26,8 @@ from msgspec import Struct
 from unstuck.errors import (
     BundleDamagedError,
     BundleNotFoundError,
-    BundleWriteError,
     BundleSchemaError,
+    BundleWriteError,
 )
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import SCHEMA as VERDICT_SCHEMA

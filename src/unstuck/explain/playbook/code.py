@@ -2,24 +2,21 @@
 
 from unstuck.explain.playbook.facts import Advice, Facts
 
-_NO_SUCH_SETTING = (
-    "do not set NCCL_TIMEOUT or TORCH_DIST_TIMEOUT: nothing reads them; the limit is the "
-    "`timeout` of init_process_group"
-)
+_NO_SUCH_SETTING = "do not set NCCL_TIMEOUT or TORCH_DIST_TIMEOUT: nothing reads them"
 
 
 def collective_mismatch(facts: Facts) -> Advice:
     """Make all ranks issue the same operation."""
     return Advice(
         do=(
-            f"compare what {facts.who} calls{facts.place} with the other ranks: same "
-            "operation, same shape, same dtype, on every rank of the group",
+            f"compare the call of {facts.who}{facts.place} with the others': all ranks "
+            "must issue the same operation, shape and dtype",
             "make the call unconditional: a rank with nothing to give passes zeros",
-            "if a condition must decide, decide it with an all-reduced value",
+            "if a condition must decide, decide it on an all-reduced value",
         ),
         dont=(
-            "do not add barriers around it: a barrier is one more collective to pair up wrongly",
-            facts.no_longer_timeout("operations that differ never complete together"),
+            "do not add barriers around it: they are collectives that mismatch too",
+            facts.no_longer_timeout("operations that differ never complete"),
         ),
     )
 
@@ -28,8 +25,8 @@ def order_inversion(facts: Facts) -> Advice:
     """Make all ranks take the groups in one order."""
     return Advice(
         do=(
-            f"issue the collectives of the two groups in the same order on all ranks; "
-            f"{facts.who} has them the other way round{facts.place}",
+            f"issue the two groups' collectives in one order on all ranks; {facts.who} has "
+            f"the other one{facts.place}",
             "if two threads issue them, let one thread do it",
         ),
         dont=(
@@ -43,10 +40,9 @@ def uneven_work(facts: Facts) -> Advice:
     """Give all ranks the same number of steps."""
     return Advice(
         do=(
-            "give every rank the same number of batches: drop_last=True in the sampler, or "
-            "stop all at the smallest count (all_reduce with MIN before the epoch)",
-            "or wrap the loop in `with Join([model]):`; it does not cover collectives in "
-            "forward, such as SyncBatchNorm",
+            "give all ranks the same number of batches: drop_last=True in the sampler, "
+            "or all_reduce the count with MIN and stop there",
+            "or loop inside `with Join([model]):` (not with SyncBatchNorm)",
             f"check how the data is split: {facts.who} ran out first",
         ),
         dont=(
@@ -60,14 +56,11 @@ def rank_left_early(facts: Facts) -> Advice:
     """Let all ranks leave together."""
     return Advice(
         do=(
-            f"find why {facts.who} left{facts.place}: a return, break or sys.exit under a "
-            "condition that holds only there",
+            f"find why {facts.who} left{facts.place}: a return, break or exit that only it takes",
             "decide to stop together: all_reduce the stop flag in every step",
-            "call destroy_process_group only after the last collective of all ranks",
         ),
         dont=(
-            "do not read `Connection closed by peer` on the others as a network fault: the "
-            "peer went away by itself",
+            "do not take `Connection closed by peer` for a network fault: the peer left",
             facts.no_longer_timeout(f"{facts.who} has gone and will not come"),
         ),
     )
@@ -78,10 +71,8 @@ def busy_elsewhere(facts: Facts) -> Advice:
     saving = facts.says("save", "checkpoint", "write")
     do = (
         facts.on_host(f"py-spy dump --pid {facts.pid}", "twice: does the line move"),
-        f"let all ranks share that work{facts.place}, or do it before init_process_group or in "
-        "a run of its own",
-        "if it must stay, give the group that waits a `timeout` longer than the work; "
-        "groups made by new_group need their own",
+        "share this work among the ranks, or do it before init_process_group",
+        "or raise `timeout` in init_process_group and in every new_group",
     )
     kill = f"do not kill {facts.who}: the file it writes would be cut short"
     barrier = "do not add a barrier before it: the others would wait there instead"
@@ -92,9 +83,9 @@ def timeout_too_short(facts: Facts) -> Advice:
     """Set the limit above the real work, where it is read."""
     return Advice(
         do=(
-            f"give init_process_group a `timeout` above what {facts.who} really needs"
-            f"{facts.place}, and every new_group too: they do not take over the first one's",
-            "or make the work shorter: cache it, shard it, or do it before the group exists",
+            f"raise `timeout` in init_process_group and each new_group above what {facts.who} "
+            f"needs{facts.place}",
+            "or make the work shorter: cache it, shard it, do it before the start",
         ),
         dont=(
             _NO_SUCH_SETTING,
@@ -107,15 +98,13 @@ def software_bug(facts: Facts) -> Advice:
     """Compare versions, then look for the known fault."""
     return Advice(
         do=(
-            "compare versions on all hosts: `python -m torch.utils.collect_env`; they must "
-            "be equal, including NCCL and the driver",
-            "search the library's issues for the first line of the error; the records below "
-            "name what is known",
+            "compare `python -m torch.utils.collect_env` on all hosts: must be equal",
+            "search the library's issues for the first line of the error",
             "try the release before and after: a fault that goes away has a version",
         ),
         dont=(
             "do not tune timeouts or the network: the fault is in a library",
-            "do not mix versions between hosts to find it: that makes faults of its own",
+            "do not mix versions between hosts to find it: that adds faults",
         ),
     )
 
@@ -126,16 +115,16 @@ def unknown(facts: Facts) -> Advice:
     look = (
         facts.on_host(f"py-spy dump --pid {facts.pid}", f"what {facts.who} does")
         if known
-        else "`py-spy dump --pid <pid>` for one rank of every host: the odd one out is the lead"
+        else "`py-spy dump --pid <pid>` of one rank a host: look for the odd one out"
     )
     return Advice(
         do=(
             look,
-            "read the last lines of every rank's stderr; the rank that did not complain counts",
+            "read the end of all ranks' stderr; suspect the one that says nothing",
             "keep the bundle: a newer unstuck may know more",
         ),
         dont=(
-            "do not restart before the stacks were taken: they go with the processes",
-            "do not raise the timeout yet: it hides the stall and does not explain it",
+            "do not restart before stacks are taken: they go with the processes",
+            "do not raise the timeout yet: it hides the stall, it does not explain it",
         ),
     )

@@ -4,10 +4,7 @@ from collections.abc import Callable
 
 from unstuck.explain.playbook.facts import Advice, Facts
 
-_CASCADE = (
-    "do not debug `Connection closed by peer` or `reset by peer` on the other ranks: "
-    "they only report that {who} is gone"
-)
+_CASCADE = "do not debug `Connection closed by peer` on others: it means {who} died"
 _FIRST_LINES = "look at the last lines of {who}'s own stderr, before the other ranks' errors"
 
 
@@ -26,10 +23,9 @@ def out_of_memory(facts: Facts) -> Advice:
     return Advice(
         do=(
             facts.on_host("dmesg -T | grep -i 'killed process'", "how much it held when killed"),
-            "give each rank more host memory (Slurm: --mem or --mem-per-cpu; containers: the "
-            "memory limit), or start fewer DataLoader workers: each holds a copy",
-            "watch its memory over a few epochs; if it grows in each, look for a list that keeps "
-            "tensors or batches",
+            "give it more host memory (Slurm: --mem; container: memory limit), or "
+            "start fewer DataLoader workers",
+            "if its memory grows with every epoch, look for a list that keeps tensors",
         ),
         dont=(
             "do not lower the GPU batch size first: the kernel killed it for host memory",
@@ -41,14 +37,13 @@ def out_of_memory(facts: Facts) -> Advice:
 def _device_memory(facts: Facts) -> Advice:
     return Advice(
         do=(
-            f"use less device memory on {facts.who}{facts.place}: smaller batch, shorter "
-            "sequences, or checkpointed activations",
-            "if only this rank ran out, its input was larger: bucket or cap the lengths",
+            f"use less device memory{facts.place}: smaller batch, shorter sequences",
+            "if only this rank ran out, its input was larger: cap the lengths",
             facts.on_host("nvidia-smi", "is another process on the same device"),
         ),
         dont=(
-            "do not catch the error and skip the batch on this rank only: the others would wait "
-            "for it in the next collective",
+            "do not catch it and skip the batch on this rank only: the others would "
+            "wait for it in the next collective",
             _CASCADE.format(who=facts.who),
         ),
     )
@@ -57,14 +52,14 @@ def _device_memory(facts: Facts) -> Advice:
 def _exception(facts: Facts) -> Advice:
     return Advice(
         do=(
-            f"fix what {facts.who} raised{facts.place}; the other ranks only wait for it",
+            f"fix what {facts.who} raised{facts.place}; the others only wait for it",
             f"if the others pass that line, look at the data of {facts.who} first",
-            "keep every rank's stderr next time: `torchrun --log-dir logs -r 3 -t 3 ...`",
+            "keep every stderr: `torchrun --log-dir logs -r 3 -t 3 ...`",
         ),
         dont=(
             _CASCADE.format(who=facts.who),
-            "do not catch it and skip the batch on one rank only: that rank would be one "
-            "collective behind the others",
+            "do not catch it and skip the batch on one rank only: the others would "
+            "wait for it in the next collective",
         ),
     )
 
@@ -73,7 +68,7 @@ def _exit_code(facts: Facts) -> Advice:
     return Advice(
         do=(
             _FIRST_LINES.format(who=facts.who),
-            "keep every rank's stderr next time: `torchrun --log-dir logs -r 3 -t 3 ...`",
+            "keep every stderr: `torchrun --log-dir logs -r 3 -t 3 ...`",
         ),
         dont=(
             _CASCADE.format(who=facts.who),
@@ -86,13 +81,12 @@ def _killed(facts: Facts) -> Advice:
     return Advice(
         do=(
             facts.on_host("dmesg -T | grep -i 'killed process'", "was it the memory killer"),
-            "ask the scheduler whether a limit was hit: `sacct -j <job> -o JobID,State,MaxRSS`",
-            "if neither knows, somebody sent SIGKILL: a clean-up script, a watchdog, a person",
+            "or a limit of the scheduler: `sacct -j <job> -o JobID,State,MaxRSS`",
+            "if neither, somebody sent it: a clean-up script, a watchdog, a person",
         ),
         dont=(
             _CASCADE.format(who=facts.who),
-            "do not lower the GPU batch size first: a full device raises an exception, it does "
-            "not end in SIGKILL",
+            "do not lower the GPU batch size: a full device raises, it does not kill",
         ),
     )
 
@@ -100,13 +94,13 @@ def _killed(facts: Facts) -> Advice:
 def _segfault(facts: Facts) -> Advice:
     return Advice(
         do=(
-            "run again with `PYTHONFAULTHANDLER=1`: it prints the Python line that crashed",
-            "if TORCH_DISTRIBUTED_DEBUG=DETAIL is set, unset it: with DDP over gloo, torch 2.13 "
-            "crashes in the DDP constructor",
+            "run again with `PYTHONFAULTHANDLER=1`: it prints the line that crashed",
+            "unset TORCH_DISTRIBUTED_DEBUG=DETAIL if set: with it, DDP over gloo crashes "
+            "in torch 2.13",
             facts.on_host(f"coredumpctl gdb {facts.pid}", "native stack, if cores are kept"),
         ),
         dont=(
-            "do not switch on TORCH_DISTRIBUTED_DEBUG=DETAIL to learn more: it can be the crash",
+            "do not set TORCH_DISTRIBUTED_DEBUG=DETAIL to learn more: see above",
             _CASCADE.format(who=facts.who),
         ),
     )
@@ -116,8 +110,7 @@ def _bus_error(facts: Facts) -> Advice:
     return Advice(
         do=(
             facts.on_host("df -h /dev/shm", "DataLoader workers share memory there"),
-            "make it larger (docker: --shm-size=16g; Kubernetes: an emptyDir with "
-            "medium Memory) or start fewer workers",
+            "make it larger (docker: --shm-size=16g) or start fewer workers",
             facts.on_host("ls -la /dev/shm", "files of dead jobs may fill it"),
         ),
         dont=(
@@ -130,14 +123,12 @@ def _bus_error(facts: Facts) -> Advice:
 def _aborted_at_exit(facts: Facts) -> Advice:
     return Advice(
         do=(
-            "call `torch.distributed.destroy_process_group()` as the last line of the script, "
-            "on every rank",
+            "end the script with `torch.distributed.destroy_process_group()` on all ranks",
             f"check that {facts.who} had finished its work: this abort comes while leaving",
         ),
         dont=(
-            "do not look for a crash in the model: leaving without destroy_process_group "
-            "aborts some clean runs of torch 2.13",
-            "do not restart the job for it alone: the results were complete",
+            "do not look for a crash in the model: torch 2.13 aborts some clean runs "
+            "that leave without destroy_process_group",
         ),
     )
 
@@ -145,12 +136,10 @@ def _aborted_at_exit(facts: Facts) -> Advice:
 def _aborted(facts: Facts) -> Advice:
     return Advice(
         do=(
-            f"read the line above the abort in {facts.who}'s stderr: a C++ error says there "
-            "what was wrong",
-            "if it says `op.preamble.length <= op.nbytes`, the ranks gave tensors of different "
-            "size to one collective: compare shapes",
-            "if it is torch's own watchdog, this rank is a victim: look for a rank that did "
-            "not complain",
+            f"read the line above the abort in {facts.who}'s stderr: it says why",
+            "`op.preamble.length <= op.nbytes` there: the ranks gave one collective "
+            "tensors of different size",
+            "torch's watchdog there: it is a victim; look for the rank that is silent",
         ),
         dont=(
             _CASCADE.format(who=facts.who),
@@ -162,25 +151,21 @@ def _aborted(facts: Facts) -> Advice:
 def _terminated(facts: Facts) -> Advice:
     return Advice(
         do=(
-            "find who sent SIGTERM: `scontrol show job <job>` for a time limit or preemption, "
-            "or the launcher after another rank failed",
-            "look for the first rank that failed before this moment",
+            "a time limit or preemption sends SIGTERM: `scontrol show job <job>`",
+            "so does the launcher when a rank fails: look for the first that did",
         ),
         dont=(
             f"do not look for the fault in {facts.who}: it was told to end",
-            "do not raise max-restarts for it: a time limit or preemption comes again",
+            "do not raise --max-restarts: a time limit or preemption comes again",
         ),
     )
 
 
 def _hung_up(facts: Facts) -> Advice:
     return Advice(
-        do=(
-            "start the job inside tmux or screen, or as a job of the scheduler: the terminal "
-            "that started it was closed",
-        ),
+        do=("start it in tmux or as a batch job: the terminal it began in was closed",),
         dont=(
-            "do not rely on nohup alone: torchrun installs its own SIGHUP handler and ends",
+            "do not rely on nohup alone: torchrun handles SIGHUP itself, and ends",
             f"do not look for the fault in {facts.who}: it was told to end",
         ),
     )

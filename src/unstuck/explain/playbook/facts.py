@@ -55,6 +55,11 @@ class Facts:
         stuck = self.verdict.stuck
         return f"{stuck.op} number {stuck.number}" if stuck else "the next collective"
 
+    @property
+    def stuck_op(self) -> str:
+        """`all_reduce`, or a plain word where no operation is stuck."""
+        return self.verdict.stuck.op if self.verdict.stuck else "collective"
+
     def on_host(self, command: str, why: str = "") -> str:
         """Return a command with the host it belongs on, and what it shows or does."""
         return f"on {self.host}: `{command}`" + (f" ({why})" if why else "")
@@ -64,10 +69,12 @@ class Facts:
         missing = self.verdict.stuck.missing if self.verdict.stuck else ()
         if not reason and missing:
             reason = (
-                f"{rank_words(missing)} never issued {self.op}, "
+                f"{rank_words(missing)} never issued this {self.stuck_op}, "
                 "so the others would only wait longer"
             )
-        reason = reason or f"{self.who} does not come by waiting, so the job only stands longer"
+        reason = (
+            reason or f"{self.who} does not come by waiting, so the job would only stand longer"
+        )
         return f"do not raise the timeout: {reason}"
 
 

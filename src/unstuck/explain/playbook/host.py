@@ -14,13 +14,12 @@ def process_stopped(facts: Facts) -> Advice:
     return Advice(
         do=(
             first,
-            "find what stopped it: Ctrl-Z in its terminal, a scheduler that suspends jobs, "
-            "a checkpointing tool, a frozen cgroup",
+            "find what stopped it: Ctrl-Z, a suspending scheduler, a cgroup freezer",
         ),
         dont=(
-            facts.no_longer_timeout(f"a stopped process never reaches {facts.op}"),
-            "do not kill another worker and let torchrun restart the group: it waits 30 s for "
-            f"the stopped one; end {facts.who} with SIGKILL first",
+            facts.no_longer_timeout(f"a stopped process issues no {facts.stuck_op}"),
+            "do not leave it to torchrun to restart: it waits 30 s for a stopped worker; "
+            f"`kill -9 {facts.pid}` first",
         ),
     )
 
@@ -29,14 +28,14 @@ def straggler(facts: Facts) -> Advice:
     """See what takes its time, then whether the machine is the reason."""
     return Advice(
         do=(
-            facts.on_host(f"py-spy record -d 20 -o slow.svg --pid {facts.pid}", "where it goes"),
-            facts.on_host("nvidia-smi -q -d PERFORMANCE,CLOCK", "throttled by heat or power"),
-            f"run the same rank on another machine: if the slowness stays with {facts.host}, "
-            "exclude the machine; if it moves along, look at the rank's data",
+            facts.on_host(f"py-spy record -d 20 -o slow.svg --pid {facts.pid}"),
+            facts.on_host("nvidia-smi -q -d PERFORMANCE", "throttled by heat or power"),
+            f"run the rank elsewhere: if {facts.host} stays slow, exclude it; if the rank "
+            "does, look at its data",
         ),
         dont=(
             "do not raise the timeout: every step takes as long as the slowest rank",
-            "do not profile the collectives of the other ranks: their time in them is waiting",
+            "do not profile the others' collectives: their time in them is waiting",
         ),
     )
 
@@ -47,8 +46,7 @@ def resource_contention(facts: Facts) -> Advice:
         do=(
             facts.on_host("top -b -n 1 | head -20", "who else runs there"),
             facts.on_host("grep . /proc/pressure/*", "short of cpu, memory or io"),
-            "give each rank its own cores: OMP_NUM_THREADS times ranks, plus DataLoader "
-            "workers, should not exceed the cores",
+            "give ranks their own cores: lower OMP_NUM_THREADS or the loader workers",
         ),
         dont=(
             "do not add DataLoader workers: they compete for the same cores",
@@ -73,13 +71,12 @@ def hardware_fault(facts: Facts) -> Advice:
     return Advice(
         do=(
             facts.on_host("dmesg -T | grep -iE 'xid|nvrm|aer|mce|i/o error'", "what broke"),
-            f"take it out: `scontrol update nodename={facts.host} state=drain reason=hardware`, "
-            "or exclude it at the next start",
             f"go on from the last checkpoint without {facts.host}",
+            f"`scontrol update nodename={facts.host} state=drain reason=hardware`",
         ),
         dont=(
             "do not restart on the same machine: the fault is still there",
-            "do not reinstall torch or the driver before the kernel log was read",
+            "do not reinstall torch or the driver before the kernel log is read",
         ),
     )
 
@@ -98,10 +95,10 @@ def _gil(facts: Facts) -> Advice:
         do=(
             facts.on_host(f"py-spy dump --native --pid {facts.pid}", "which call holds the GIL"),
             f"make that call{facts.place} release the GIL, or move it to another process",
-            facts.on_host(f"kill -9 {facts.pid}", "to end it now; it does not react to less"),
+            facts.on_host(f"kill -9 {facts.pid}", "ends it now; less does not"),
         ),
         dont=(
-            "do not wait for Ctrl-C or SIGTERM: Python handlers cannot run while the GIL is held",
+            "do not wait for Ctrl-C or SIGTERM: no Python handler runs without the GIL",
             facts.no_longer_timeout(),
         ),
     )
@@ -110,12 +107,10 @@ def _gil(facts: Facts) -> Advice:
 def _dataloader(facts: Facts) -> Advice:
     return Advice(
         do=(
-            facts.on_host(
-                f"ps --ppid {facts.pid} -o pid,stat,wchan:20,cmd", "its workers: alive, in what"
-            ),
-            "run once with num_workers=0; if that helps, workers lock up after fork: "
-            "use multiprocessing_context='forkserver'",
-            "give DataLoader a timeout (for example timeout=120), so that it raises instead",
+            facts.on_host(f"ps --ppid {facts.pid} -o pid,stat,wchan:20,cmd", "its workers"),
+            "run once with num_workers=0; if that helps, the workers lock up after "
+            "fork: use multiprocessing_context='forkserver'",
+            "give DataLoader a timeout (say timeout=120): then it raises instead",
         ),
         dont=(
             "do not add workers: each is one more that can lock up",
@@ -132,7 +127,7 @@ def _kernel_io(facts: Facts) -> Advice:
             "check the file server or disk that it reads or writes" + facts.place,
         ),
         dont=(
-            "do not expect kill -9 to work: the process ends only when the kernel call returns",
+            "do not expect kill -9 to work: it acts when the kernel call returns",
             facts.no_longer_timeout(),
         ),
     )
@@ -142,10 +137,8 @@ def _lock(facts: Facts) -> Advice:
     return Advice(
         do=(
             facts.on_host(f"py-spy dump --locals --pid {facts.pid}", "all threads: who has it"),
-            f"release the lock on every path that leads to the wait{facts.place}, or give "
-            "acquire a timeout",
-            "if it is taken in a child process, do not fork while threads run: "
-            "use the spawn or forkserver start method",
+            f"release the lock on every path to the wait{facts.place}",
+            "if a forked child waits, start it with spawn or forkserver instead",
         ),
         dont=(
             facts.no_longer_timeout(),

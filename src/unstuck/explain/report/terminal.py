@@ -1,0 +1,299 @@
+"""The verdict as a block for the terminal, to be read in ten seconds.
+
+    -- unstuck: host-deadlock ------------------------------ step 120, 12:30:01 UTC --
+       rank 2  has waited for a lock, 34 s
+               train.py:31 in load: lock.acquire()
+
+        waits  ranks 0,1,3 in all_reduce number 7 of default_pg, 34 s
+               1,024 elements (4 KiB) float32
+
+One column of labels, one of text: the eye runs down the labels. The first line marks the
+block off from the log around it; the last ones are for who has more than ten seconds.
+"""
+
+import io
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from unstuck.explain.report import wording
+from unstuck.model.verdict import Cause, Culprit, Verdict
+
+NARROWEST = 80
+WIDEST = 100
+GUTTER = 9
+INDENT = GUTTER + 2
+MOST_CULPRITS = 3
+MOST_HOPS = 4
+MOST_LINES_OF_DOING = 3
+
+_CHAIN_MATTERS = {Cause.ORDER_INVERSION, Cause.COLLECTIVE_MISMATCH}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_GLUE = "\ue000"
+_BLANK = Text()
+
+
+def render(
+    verdict: Verdict,
+    *,
+    width: int,
+    colour: bool,
+    unicode: bool | None = None,
+    bundle: Path | None = None,
+) -> str:
+    """Return the block, ending in a newline. Without colour it is plain ASCII unless told.
+
+    Example:
+        sys.stderr.write(render(verdict, width=80, colour=False, bundle=Path("runs/incident-1")))
+    """
+    block = _Block(
+        verdict,
+        width=min(max(width, NARROWEST), WIDEST),
+        unicode=colour if unicode is None else unicode,
+        marked=colour,
+    )
+    return _paint(block.lines(bundle), colour=colour, ascii_only=not block.unicode)
+
+
+def render_for(
+    stream: TextIO,
+    verdict: Verdict,
+    *,
+    bundle: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> str:
+    """Render for this stream: colour and line drawing only on a terminal that shows them.
+
+    NO_COLOR (set and not empty) and TERM=dumb switch colour off.
+    """
+    terminal = stream.isatty()
+    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    width = NARROWEST
+    if terminal:
+        width = os.get_terminal_size(stream.fileno()).columns
+    return render(
+        verdict,
+        width=width,
+        colour=terminal and not plain,
+        unicode=terminal and utf8,
+        bundle=bundle,
+    )
+
+
+def _paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        width=WIDEST * 2,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    text = "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
+
+
+class _Block:
+    """Builds the lines from top to bottom."""
+
+    def __init__(self, verdict: Verdict, *, width: int, unicode: bool, marked: bool) -> None:
+        self.verdict = verdict
+        self.width = width
+        self.room = width - INDENT
+        self.unicode = unicode
+        self.marked = marked
+        self.dots = "\u2026" if unicode else "..."
+        self.console = Console(file=io.StringIO(), width=self.room, legacy_windows=False)
+
+    def lines(self, bundle: Path | None) -> list[Text]:
+        parts = (
+            [self._head(), *self._culprits(), *self._waits()],
+            [*self._do(), *self._dont()],
+            [*self._sure(), *self._bundle(bundle)],
+        )
+        lines: list[Text] = []
+        for part in parts:
+            if part:
+                lines += [*part, _BLANK]
+        return lines
+
+    def _head(self) -> Text:
+        verdict = self.verdict
+        bar = "\u2501" if self.unicode else "-"
+        moments = [f"step {verdict.step}"] if verdict.step else []
+        if verdict.attempt:
+            moments.append(f"attempt {verdict.attempt + 1}")
+        if verdict.made_at:
+            moments.append(f"{wording.clock(verdict.made_at)} UTC")
+        right = f" {', '.join(moments)} {bar * 2}" if moments else ""
+        left = f"{bar * 2} unstuck: "
+        fill = self.width - len(left) - len(verdict.cause) - len(right) - 1
+        return Text.assemble(
+            (left, "dim"),
+            (str(verdict.cause), "bold red"),
+            (f" {bar * fill}{right}", "dim"),
+        )
+
+    def _culprits(self) -> list[Text]:
+        if not self.verdict.culprits:
+            return self._row("what", "bold red", self._clean(self.verdict.summary), style="bold")
+        alike: dict[tuple[str, str, int, str], list[Culprit]] = {}
+        for culprit in self.verdict.culprits:
+            key = (culprit.doing, culprit.file, culprit.line, culprit.function)
+            alike.setdefault(key, []).append(culprit)
+        groups = list(alike.values())
+        lines = [line for group in groups[:MOST_CULPRITS] for line in self._culprit(group)]
+        rest = [c.rank for group in groups[MOST_CULPRITS:] for c in group]
+        if rest:
+            lines += self._row("", "", f"and {wording.named_ranks(rest)}: see the bundle")
+        return lines
+
+    def _culprit(self, group: list[Culprit]) -> list[Text]:
+        first = group[0]
+        lasted = f", {wording.duration(first.seconds)}" if first.seconds else ""
+        doing = self._clean(first.doing) + lasted
+        if len(group) == 1:
+            label = f"rank {first.rank}"
+        else:
+            label = "ranks"
+            doing = f"{wording.ranks(c.rank for c in group)}: each {doing}"
+        lines = self._row(label, "bold red", doing, style="bold")[:MOST_LINES_OF_DOING]
+        where = self._where(group)
+        if not first.file:
+            return lines + self._row("", "", where)
+        return [*lines, *self._place(first, where), *self._code(first.code)]
+
+    def _place(self, culprit: Culprit, where: str) -> list[Text]:
+        """One line for place and host where the file's name stays whole, else two."""
+        file, function = self._clean(culprit.file), self._clean(culprit.function)
+        shortest = f"{self.dots}/{file.rsplit('/', 1)[-1]}:{culprit.line} in {function}"
+        space = self.room - len(where) - len("  ()")
+        together = len(shortest) <= space
+        room = space if together else self.room
+        place = wording.place(file, culprit.line, function, room=room, dots=self.dots)
+        if together:
+            return self._row("", "", f"{place}  ({where})")
+        return self._row("", "", place) + self._row("", "", where)
+
+    def _where(self, group: list[Culprit]) -> str:
+        hosts = list(dict.fromkeys(self._clean(c.host) for c in group))
+        text = ", ".join(hosts) if len(hosts) <= MOST_CULPRITS else f"on {len(hosts)} hosts"
+        if len(group) == 1 and group[0].pid:
+            text += f", pid {group[0].pid}"
+        return text
+
+    def _code(self, code: str) -> list[Text]:
+        if not code:
+            return []
+        bar = "\u2502 " if self.unicode else "| "
+        line = Text(" " * INDENT)
+        line.append(bar, "dim")
+        line.append(self._cut(self._clean(code).strip(), self.room - 2), "cyan")
+        return [line]
+
+    def _waits(self) -> list[Text]:
+        verdict, stuck = self.verdict, self.verdict.stuck
+        waiting = (stuck.waiting if stuck else ()) or verdict.victims
+        if not waiting:
+            return self._chain()
+        who = wording.named_ranks(waiting)
+        behind = set(verdict.victims) - set(waiting)
+        since = self._since()
+        if stuck is None:
+            return self._row("waits", "dim", f"{who}{since}") + self._chain()
+        name = self._clean(stuck.description or stuck.group)
+        text = f"{who} in {stuck.op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
+        lines = self._row("waits", "dim", text)
+        details = [part for part in (wording.size(stuck), since.removeprefix(", ")) if part]
+        if details:
+            lines += self._row("", "", "; ".join(details))
+        if behind:
+            lines += self._row("", "", f"{wording.named_ranks(behind)} wait behind them")
+        return lines + self._chain()
+
+    def _since(self) -> str:
+        verdict = self.verdict
+        lasted = f", {wording.duration(verdict.stalled_seconds)}" if verdict.stalled_seconds else ""
+        return lasted + (f", since {wording.clock(verdict.since)} UTC" if verdict.since else "")
+
+    def _chain(self) -> list[Text]:
+        chain = self.verdict.chain
+        if not chain or (self.verdict.cause not in _CHAIN_MATTERS and len(chain) < 3):
+            return []
+        lines: list[Text] = []
+        for hop in chain[:MOST_HOPS]:
+            lines += self._row("" if lines else "chain", "dim", self._clean(hop))
+        if len(chain) > MOST_HOPS:
+            lines += self._row("", "", f"and {len(chain) - MOST_HOPS} more: see the bundle")
+        return lines
+
+    def _do(self) -> list[Text]:
+        lines: list[Text] = []
+        for number, item in enumerate(self.verdict.do, 1):
+            label = "" if lines else "do"
+            lines += self._row(label, "green", self._clean(item), marker=f"{number} ")
+        return lines
+
+    def _dont(self) -> list[Text]:
+        lines: list[Text] = []
+        for item in self.verdict.dont:
+            label = "" if lines else "don't"
+            text = self._clean(item).removeprefix("do not ")
+            lines += self._row(label, "yellow", text, marker="- ")
+        return lines
+
+    def _sure(self) -> list[Text]:
+        verdict = self.verdict
+        because = self._clean(verdict.because) or "no other reading of what was seen"
+        lines = self._row(str(verdict.confidence), "dim", because)
+        for other in verdict.alternatives:
+            text = f"{other.cause}: {self._clean(other.decide_by)}"
+            lines += self._row("or", "dim", text)
+        return lines
+
+    def _bundle(self, bundle: Path | None) -> list[Text]:
+        return [] if bundle is None else self._row("bundle", "dim", self._clean(str(bundle)))
+
+    def _row(
+        self, label: str, label_style: str, content: str, *, style: str = "", marker: str = ""
+    ) -> list[Text]:
+        text = self._quoted(content, style)
+        lines: list[Text] = []
+        for part in text.wrap(self.console, self.room - len(marker), overflow="fold"):
+            part.rstrip()
+            part.plain = part.plain.replace(_GLUE, " ")
+            line = Text.assemble((label.rjust(GUTTER), label_style), "  ", (marker, "dim"), part)
+            lines.append(line)
+            label, marker = "", " " * len(marker)
+        return lines
+
+    def _quoted(self, content: str, style: str) -> Text:
+        """Glue what stands in backticks together: a command is copied, so it must not break."""
+        text = Text(style=style)
+        for index, piece in enumerate(content.split("`")):
+            if index % 2 == 0:
+                text.append(piece)
+            elif self.marked:
+                text.append(piece.replace(" ", _GLUE), "bold")
+            else:
+                text.append(f"`{piece}`".replace(" ", _GLUE))
+        return text
+
+    def _clean(self, text: str) -> str:
+        """Keep one line of what is shown; an escape sequence in a message must not act."""
+        return _CONTROL.sub("", " ".join(text.split()))
+
+    def _cut(self, text: str, room: int) -> str:
+        return text if len(text) <= room else text[: room - len(self.dots)] + self.dots

@@ -1,0 +1,142 @@
+"""Numbers and lists as people read them: ranks, sizes, durations, moments, places."""
+
+import math
+from collections.abc import Iterable
+from datetime import datetime
+
+from unstuck.model.verdict import StuckOperation
+
+_DTYPES = {
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "half": ("float16", 2),
+    "bfloat16": ("bfloat16", 2),
+    "int": ("int32", 4),
+    "long": ("int64", 8),
+    "short": ("int16", 2),
+    "char": ("int8", 1),
+    "byte": ("uint8", 1),
+    "bool": ("bool", 1),
+}
+"""The recorder's name for a type -> torch's name and its bytes."""
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_MOST_HOLES = 3
+_MOST_RUNS = 6
+
+
+def ranks(numbers: Iterable[int]) -> str:
+    """Compress a list of ranks.
+
+    Example:
+        ranks([0, 1, 3])                       # "0,1,3"
+        ranks(r for r in range(512) if r != 17)  # "0-511 except 17"
+    """
+    found = sorted(set(numbers))
+    if not found:
+        return "none"
+    runs = _runs(found)
+    plain = ",".join(_run(run) for run in runs)
+    holes = sorted(set(range(found[0], found[-1] + 1)) - set(found)) if len(runs) > 1 else []
+    if 0 < len(holes) <= _MOST_HOLES:
+        without = f"{found[0]}-{found[-1]} except {','.join(map(str, holes))}"
+        return min(plain, without, key=len)
+    if len(runs) > _MOST_RUNS:
+        shown = ",".join(_run(run) for run in runs[:_MOST_RUNS])
+        return f"{shown},... ({len(found)} in all)"
+    return plain
+
+
+def named_ranks(numbers: Iterable[int]) -> str:
+    """Return `rank 3` or `ranks 0,1,3`."""
+    found = sorted(set(numbers))
+    return f"rank {found[0]}" if len(found) == 1 else f"ranks {ranks(found)}"
+
+
+def _runs(found: list[int]) -> list[tuple[int, int]]:
+    runs = [(found[0], found[0])]
+    for number in found[1:]:
+        first, last = runs[-1]
+        if number == last + 1:
+            runs[-1] = (first, number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def _run(run: tuple[int, int]) -> str:
+    first, last = run
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+def duration(seconds: float) -> str:
+    """Return `8 s`, `4 min 10 s` or `2 h 5 min`; below ten seconds with one decimal."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    if minutes == 0:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def clock(moment: str) -> str:
+    """Return the time of day of an ISO 8601 moment, or the text itself if it is none."""
+    try:
+        return datetime.fromisoformat(moment).strftime("%H:%M:%S")
+    except ValueError:
+        return moment
+
+
+def size(stuck: StuckOperation) -> str:
+    """Return `1,024 elements (4 KiB) float32`, or nothing where no size is known.
+
+    One dtype for several tensors counts for all of them, as the recorder writes it.
+    """
+    if not stuck.sizes:
+        return ""
+    counts = [math.prod(shape) for shape in stuck.sizes]
+    elements = f"{sum(counts):,} element{'' if sum(counts) == 1 else 's'}"
+    tensors = f"{len(counts)} tensors, " if len(counts) > 1 else ""
+    kinds = [_DTYPES.get(name.lower(), (name, 0)) for name in stuck.dtypes]
+    if len(kinds) == 1:
+        kinds *= len(counts)
+    names = "/".join(dict.fromkeys(name for name, _ in kinds))
+    if len(kinds) != len(counts) or not all(width for _, width in kinds):
+        return f"{tensors}{elements} {names}".rstrip()
+    total = sum(count * width for count, (_, width) in zip(counts, kinds, strict=True))
+    return f"{tensors}{elements} ({_bytes(total)}) {names}"
+
+
+def _bytes(total: int) -> str:
+    value = float(total)
+    unit = 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value /= 1024
+        unit += 1
+    digits = f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+    return f"{digits} {_UNITS[unit]}"
+
+
+def place(file: str, line: int, function: str, *, room: int, dots: str = "...") -> str:
+    """Return `train.py:31 in load`; too long for `room`, the path loses its beginning.
+
+    Where even the file's name does not fit, the function's name loses its end first.
+    """
+    spot = f":{line}"
+    within = f" in {function}" if function else ""
+    name = file.rsplit("/", 1)[-1]
+    most = max(room - len(dots) - 1 - len(name) - len(spot), room // 3)
+    if len(within) > most:
+        within = within[: most - len(dots)] + dots
+    space = room - len(spot) - len(within)
+    if len(file) <= space:
+        return file + spot + within
+    kept = file[len(file) - (space - len(dots)) :]
+    slash = kept.find("/")
+    return dots + (kept[slash:] if slash >= 0 else kept) + spot + within

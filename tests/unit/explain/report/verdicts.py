@@ -1,0 +1,222 @@
+"""Verdicts as the diagnosis makes them, one a situation that the block must show well."""
+
+from unstuck.explain.advice import advise
+from unstuck.model.verdict import (
+    Alternative,
+    Cause,
+    Confidence,
+    Culprit,
+    StuckOperation,
+    Verdict,
+)
+
+SINCE = "2026-11-15T12:29:27+00:00"
+MADE = "2026-11-15T12:30:01+00:00"
+
+
+def all_reduce(size: int, missing: tuple[int, ...], number: int = 1204) -> StuckOperation:
+    return StuckOperation(
+        op="all_reduce",
+        number=number,
+        group="0",
+        group_size=size,
+        description="default_pg",
+        sizes=((1024, 1024),),
+        dtypes=("Float",),
+        waiting=tuple(r for r in range(size) if r not in missing),
+        missing=missing,
+    )
+
+
+ONE_OF_FOUR = Verdict(
+    cause=Cause.BUSY_ELSEWHERE,
+    confidence=Confidence.LIKELY,
+    culprits=(
+        Culprit(
+            rank=2,
+            host="node7",
+            doing="is asleep in time.sleep",
+            pid=4711,
+            file="train.py",
+            line=31,
+            function="load_batch",
+            code="time.sleep(3600)",
+            seconds=34.2,
+        ),
+    ),
+    victims=(0, 1, 3),
+    since=SINCE,
+    alternatives=(
+        Alternative(Cause.HOST_DEADLOCK, "a second stack in a minute: does the line move"),
+    ),
+    because="it lives, its main thread uses no CPU, three ranks wait for it",
+    stuck=all_reduce(4, (2,)),
+    stalled_seconds=34.2,
+    made_at=MADE,
+    step=120,
+)
+
+THREE_OF_1024 = Verdict(
+    cause=Cause.HOST_DEADLOCK,
+    confidence=Confidence.CERTAIN,
+    culprits=tuple(
+        Culprit(
+            rank=rank,
+            host=f"gpu-{rank // 8:03}",
+            doing="waits for its DataLoader workers",
+            pid=20000 + rank,
+            file="site-packages/torch/utils/data/dataloader.py",
+            line=1302,
+            function="_try_get_data",
+            code="data = self._data_queue.get(timeout=timeout)",
+            seconds=61,
+        )
+        for rank in (17, 511, 900)
+    ),
+    victims=tuple(r for r in range(1024) if r not in (17, 511, 900)),
+    since=SINCE,
+    because="the same stacks 20 s apart; none of their workers used any CPU",
+    stuck=all_reduce(1024, (17, 511, 900)),
+    stalled_seconds=61,
+    made_at=MADE,
+    attempt=1,
+    step=88210,
+)
+
+CRASH = Verdict(
+    cause=Cause.PROCESS_CRASH,
+    confidence=Confidence.CERTAIN,
+    culprits=(
+        Culprit(
+            rank=1,
+            host="node7",
+            doing="raised ValueError: bad batch in data loader: expected 32 samples, got 31 "
+            "(shard 4 of 9, offset 10240)",
+            pid=4710,
+            file="data/loader.py",
+            line=88,
+            function="__getitem__",
+            code='raise ValueError(f"bad batch in data loader: {reason}")',
+            seconds=2.1,
+        ),
+    ),
+    victims=(0, 2, 3),
+    since=SINCE,
+    because="its own excepthook saw it 2.1 s before the others lost the connection",
+    stuck=all_reduce(4, (1,)),
+    stalled_seconds=2.1,
+    made_at=MADE,
+    step=120,
+)
+
+STOPPED = Verdict(
+    cause=Cause.PROCESS_STOPPED,
+    confidence=Confidence.CERTAIN,
+    culprits=(Culprit(rank=3, host="node7", doing="is stopped (state T)", pid=4712, seconds=12.4),),
+    victims=(0, 1, 2),
+    since=SINCE,
+    because="the kernel says so: state T in /proc",
+    stuck=all_reduce(4, (3,), number=7),
+    stalled_seconds=12.4,
+    made_at=MADE,
+)
+
+INVERSION = Verdict(
+    cause=Cause.ORDER_INVERSION,
+    confidence=Confidence.CERTAIN,
+    culprits=(
+        Culprit(
+            rank=5,
+            host="node8",
+            doing="issued broadcast of tp_1 before all_reduce of dp_0",
+            pid=991,
+            file="parallel/layers.py",
+            line=240,
+            function="sync",
+            code="dist.broadcast(scale, src=4, group=self.tp)",
+            seconds=40,
+        ),
+    ),
+    victims=(0, 1, 2, 3, 4, 6, 7),
+    since=SINCE,
+    because="the recorder of both ranks shows the opposite order; three ranks have the other one",
+    stuck=StuckOperation(
+        op="all_reduce",
+        number=311,
+        group="2",
+        group_size=4,
+        description="dp_0",
+        sizes=((64,), (128,)),
+        dtypes=("BFloat16",),
+        waiting=(1, 3, 7),
+        missing=(5,),
+    ),
+    chain=(
+        "ranks 1,3,7 wait in all_reduce number 311 of dp_0 for rank 5",
+        "rank 5 waits in broadcast number 90 of tp_1 for rank 7",
+        "rank 7 waits in all_reduce number 311 of dp_0 for rank 5",
+    ),
+    stalled_seconds=40,
+    made_at=MADE,
+    step=7,
+)
+
+LONG = Verdict(
+    cause=Cause.HOST_DEADLOCK,
+    confidence=Confidence.POSSIBLE,
+    culprits=(
+        Culprit(
+            rank=0,
+            host="ip-10-0-117-201.eu-central-1.compute.internal",
+            doing="waits for a lock",
+            pid=1483920,
+            file="/mnt/shared/projects/foundation-models/experiments/2026-11/large-scale-"
+            "pretraining/src/trainer/data/pipelines/streaming_multimodal_dataset_with_packing.py",
+            line=10231,
+            function="StreamingMultimodalDataset._acquire_shard_lock_and_refill_the_buffer",
+            code="with self._locks[self._shard_of(worker, epoch, position)].acquire(blocking=True, "
+            "timeout=self.settings.timeouts.shard_lock) as \u9501: \x1b[31mself.refill()",
+            seconds=4000,
+        ),
+    ),
+    victims=(1,),
+    since=SINCE,
+    alternatives=(
+        Alternative(Cause.BUSY_ELSEWHERE, "a second stack in a minute: does the line move"),
+        Alternative(Cause.STRAGGLER, "whether the lock is released within the usual step time"),
+    ),
+    because="the stack was taken once only",
+    stuck=all_reduce(2, (0,)),
+    stalled_seconds=4000,
+    made_at=MADE,
+)
+
+TRANSPORT = Verdict(
+    cause=Cause.TRANSPORT_STALL,
+    confidence=Confidence.LIKELY,
+    culprits=(),
+    victims=tuple(range(64)),
+    since=SINCE,
+    summary="all 64 ranks issued all_reduce number 1204 of default_pg and none completed it",
+    alternatives=(
+        Alternative(Cause.COLLECTIVE_MISMATCH, "the sizes of all 64 ranks; 3 could not be read"),
+    ),
+    because="every rank waits in the same operation with the same size",
+    stuck=all_reduce(64, ()),
+    stalled_seconds=45,
+    made_at=MADE,
+    step=9,
+)
+
+SITUATIONS = {
+    name: advise(verdict)
+    for name, verdict in {
+        "one-of-four": ONE_OF_FOUR,
+        "three-of-1024": THREE_OF_1024,
+        "crash": CRASH,
+        "stopped": STOPPED,
+        "order-inversion": INVERSION,
+        "long-names": LONG,
+        "transport-stall": TRANSPORT,
+    }.items()
+}
