@@ -1,5 +1,6 @@
 """The `job` fixture: a real job under `unstuck run`, and nothing of it left afterwards."""
 
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,6 +49,13 @@ def two_hosts() -> Iterator[Hosts]:
         pytest.skip(reason)
     with Hosts(2) as hosts:
         yield hosts
+
+
+@pytest.fixture
+def free_port() -> int:
+    """Give a port of the loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def _end(job: Job) -> set[int]:

@@ -4,6 +4,7 @@ Example:
     with Hosts(2) as hosts:
         subprocess.run(hosts.command(0, ["ping", "-c1", "node1"]))
         hosts.cut(1)
+
 """
 
 import contextlib
@@ -41,7 +42,7 @@ def available() -> str | None:
 
 
 class Hosts:
-    """`count` hosts named node0, node1, … that reach each other at 10.77.0.1, 10.77.0.2, …
+    """`count` hosts named node0, node1, … that reach each other at 10.77.0.1, 10.77.0.2, ….
 
     The bridge lies in a namespace of its own, so the same addresses may be in use
     by several processes at once, and nothing of the machine's own network is touched.

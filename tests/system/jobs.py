@@ -18,6 +18,13 @@ MARKER = "UNDER_TEST_JOB"
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node", "4")
 
 
+def two_node_torchrun(first: str, own: str) -> list[str]:
+    """Give the torchrun command of one of two nodes with two ranks each."""
+    size = ["--nnodes", "2", "--nproc-per-node", "2"]
+    where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{first}:29400", "--rdzv-id", "job"]
+    return [str(BIN / "torchrun"), *size, *where, "--local-addr", own]
+
+
 class Job:
     """One `unstuck run COMMAND…` in a run directory of its own.
 
@@ -128,5 +135,7 @@ class Job:
             if found is not None:
                 return found
             if over:
-                raise AssertionError(f"{complaint}; exit code {self.process.poll()}\n{self.words()}")
+                raise AssertionError(
+                    f"{complaint}; exit code {self.process.poll()}\n{self.words()}"
+                )
             time.sleep(0.05)

@@ -3,11 +3,9 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-import hosts as hosts_module
 from hosts import Hosts
 
 pytestmark = [pytest.mark.system, pytest.mark.namespaces]
@@ -22,21 +20,13 @@ while True:
 """
 
 
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    reason = hosts_module.available()
-    if reason:
-        pytest.skip(reason)
-    with Hosts(2) as made:
-        yield made
-
-
 def _reaches(hosts: Hosts) -> bool:
     argv = hosts.command(0, [sys.executable, "-c", CONNECT])
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
-def test_a_link_can_be_cut_and_healed(hosts: Hosts) -> None:
+def test_a_link_can_be_cut_and_healed(two_hosts: Hosts) -> None:
+    hosts = two_hosts
     argv = hosts.command(1, [sys.executable, "-c", LISTEN])
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -51,20 +41,24 @@ def test_a_link_can_be_cut_and_healed(hosts: Hosts) -> None:
         server.kill()
 
 
+@pytest.mark.usefixtures("two_hosts")
 def test_nothing_stays_behind_after_an_exception() -> None:
-    reason = hosts_module.available()
-    if reason:
-        pytest.skip(reason)
     before = _namespaces()
+    started: list[subprocess.Popen[bytes]] = []
     with pytest.raises(KeyboardInterrupt), Hosts(2) as made:
-        argv = made.command(0, ["sh", "-c", "echo up; exec sleep 600"])
-        sleeper = subprocess.Popen(argv, stdout=subprocess.PIPE)
-        assert sleeper.stdout is not None
-        assert sleeper.stdout.readline() == b"up\n"
-        raise KeyboardInterrupt
+        _interrupted_after_start(made, started)
 
-    assert sleeper.wait(timeout=5) != 0
+    assert started[0].wait(timeout=5) != 0
     assert before == _namespaces()
+
+
+def _interrupted_after_start(made: Hosts, started: list[subprocess.Popen[bytes]]) -> None:
+    argv = made.command(0, ["sh", "-c", "echo up; exec sleep 600"])
+    started.append(subprocess.Popen(argv, stdout=subprocess.PIPE))
+    assert started[0].stdout is not None
+    assert started[0].stdout.readline() == b"up\n"
+    assert len(_namespaces()) > len(made)
+    raise KeyboardInterrupt
 
 
 def _namespaces() -> set[str]:
