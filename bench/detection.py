@@ -162,12 +162,18 @@ class Row:
     met: bool
 
 
+def spread(times: Sequence[float]) -> str:
+    """Give the smallest, the middle and the largest time."""
+    if not times:
+        return "-"
+    return f"{min(times):.1f} / {statistics.median(times):.1f} / {max(times):.1f}"
+
+
 def summarize(expected: Expectation, runs: Sequence[Run]) -> Row:
     """Sum the runs of one program up."""
     causes = sum(run.cause_right(expected) for run in runs)
     culprits = sum(run.culprit_right(expected) for run in runs)
     times = [run.seconds for run in runs if run.seconds is not None]
-    spread = f"{min(times):.1f} / {statistics.median(times):.1f} / {max(times):.1f}"
     quick = not expected.causes or (len(times) == len(runs) and max(times) <= expected.goal)
     return Row(
         program=expected.program,
@@ -175,7 +181,7 @@ def summarize(expected: Expectation, runs: Sequence[Run]) -> Row:
         cause=f"{causes}/{len(runs)}",
         culprit=f"{culprits}/{len(runs)}" if expected.causes else "-",
         innocents=sum(run.innocents(expected) for run in runs),
-        seconds=spread if times else "-",
+        seconds=spread(times),
         met=quick and causes == culprits == len(runs),
     )
 
