@@ -107,6 +107,10 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     process: Process
     attempt: str = ""
     """Names the restart this process belongs to; equal on all nodes."""
+    restarts: int = 0
+    """How often this node's launcher has restarted its ranks."""
+    age: float = 0.0
+    """Since the process started."""
     world_size: int = 0
     local_rank: int = 0
     unobserved: str = ""

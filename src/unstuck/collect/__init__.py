@@ -1,0 +1,1 @@
+"""Bring what the nodes see to one place: agents, hub, wire, bundles."""

@@ -1,0 +1,120 @@
+"""What agents and hub say to each other: length-prefixed msgpack over TCP.
+
+The token itself never travels. The hub sends a nonce, the agent answers with its own nonce
+and HMAC-SHA256(token, "agent" + both nonces + node), the hub with HMAC(token, "hub" + …):
+each side knows that the other has the token before anything else is said. Nothing that
+arrives is executed; it is decoded into the structs below or refused.
+"""
+
+import asyncio
+import hmac
+import secrets
+import struct
+from hashlib import sha256
+
+import msgspec
+
+from unstuck.model.evidence import EvidenceRequest
+from unstuck.model.frame import Frame
+
+PROTOCOL = 1
+_LENGTH = struct.Struct(">I")
+_MOST_BYTES = 256 << 20
+
+
+class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
+    """Hub, first: prove that you know the token."""
+
+    nonce: bytes
+    protocol: int = PROTOCOL
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """Agent: who it is, and its proof."""
+
+    node: str
+    host: str
+    nonce: bytes
+    proof: bytes
+    protocol: int = PROTOCOL
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    """Hub: accepted, with the hub's own proof."""
+
+    proof: bytes
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """Hub: not accepted, with the reason; the connection is closed."""
+
+    reason: str
+
+
+class Report(msgspec.Struct, frozen=True, tag="report"):
+    """Agent: the state of its node."""
+
+    frame: Frame
+
+
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """Hub: collect this evidence; the answer is in the next frame."""
+
+    requests: tuple[EvidenceRequest, ...]
+
+
+class Say(msgspec.Struct, frozen=True, tag="say"):
+    """Hub: one line for the people who watch this node."""
+
+    text: str
+
+
+class Bye(msgspec.Struct, frozen=True, tag="bye"):
+    """Either side: an orderly end of the connection."""
+
+
+Message = Challenge | Hello | Welcome | Refused | Report | Ask | Say | Bye
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as it goes over the wire."""
+    body = _encoder.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+async def receive(reader: asyncio.StreamReader, timeout: float | None = None) -> Message:
+    """Read one message.
+
+    Raises:
+        ConnectionError: the other side closed, or does not speak this protocol.
+        TimeoutError: nothing complete came in time.
+    """
+    async with asyncio.timeout(timeout):
+        try:
+            (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+            if length > _MOST_BYTES:
+                raise ConnectionError("not an unstuck peer: impossible message length")
+            return _decoder.decode(await reader.readexactly(length))
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionResetError("closed by the other side") from error
+        except msgspec.MsgspecError as error:
+            raise ConnectionError(f"not an unstuck peer: {error}") from error
+
+
+def nonce() -> bytes:
+    """Return fresh random bytes for one handshake."""
+    return secrets.token_bytes(16)
+
+
+def proof(token: str, role: str, hub_nonce: bytes, agent_nonce: bytes, node: str) -> bytes:
+    """Return what only a holder of the token can compute."""
+    text = b"\0".join([role.encode(), hub_nonce, agent_nonce, node.encode()])
+    return hmac.new(token.encode(), text, sha256).digest()
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Compare two proofs in constant time."""
+    return hmac.compare_digest(one, other)

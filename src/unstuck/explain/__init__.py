@@ -1,0 +1,1 @@
+"""From a verdict to words: what to do and what not to try."""

@@ -1,0 +1,1 @@
+"""The texts of advice: one function a cause, one file a family of causes."""

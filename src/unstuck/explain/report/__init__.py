@@ -1,0 +1,1 @@
+"""One file a rendering of the verdict."""

@@ -1,0 +1,1 @@
+"""Observing: inside the rank (probe), beside it (node)."""

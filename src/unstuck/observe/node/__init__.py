@@ -1,0 +1,1 @@
+"""Beside the ranks: pages, /proc, cgroups, stacks and the flight recorder of one host."""

@@ -1,0 +1,88 @@
+"""The probe's helper thread: every 100 ms it writes into the page what it sees of this rank."""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from typing import Any
+
+from unstuck.observe.probe import frames
+from unstuck.observe.probe.ending import Ending
+from unstuck.observe.probe.groups import Groups
+from unstuck.observe.probe.p2p import PointToPointLog
+from unstuck.observe.probe.page import PageWriter
+
+PERIOD = 0.1
+
+
+class Beat:
+    """Collects the report and writes it; survives any failure of its parts and names them."""
+
+    def __init__(
+        self, page: PageWriter, path: str, groups: Groups, log: PointToPointLog, about: dict[str, Any]
+    ) -> None:
+        self._page = page
+        self._path = path
+        self._groups = groups
+        self._log = log
+        self._about = about
+        self._main = threading.main_thread().ident or 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="unstuck", daemon=True)
+        self.ending = Ending(self.look, self.stop)
+        self.phase = "start"
+        self.problem = ""
+
+    def start(self) -> None:
+        """Start the helper thread. A daemon: it never keeps the interpreter alive."""
+        self.look()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the helper thread; returns when it is gone, or after half a second."""
+        self._over.set()
+        self._thread.join(timeout=0.5)
+
+    def _run(self) -> None:
+        while not self._over.wait(PERIOD):
+            self.look()
+
+    def look(self) -> None:
+        """Write one report now. Skipped when another thread is at it."""
+        if not self._lock.acquire(timeout=0.05):
+            return
+        try:
+            now = time.monotonic()
+            self._page.report(self._report())
+            self._page.beat(now)
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+            with contextlib.suppress(Exception):
+                self._page.report({**self._about, "phase": self.phase, "problem": self.problem})
+        finally:
+            self._lock.release()
+
+    def _report(self) -> dict[str, Any]:
+        pending = self._log.look()
+        if self._groups.look():
+            self._publish_members()
+        return {
+            **self._about,
+            "phase": self.ending.phase or self.phase,
+            "frames": frames.of_thread(self._main),
+            "groups": self._groups.enqueued,
+            "status": self._groups.status(),
+            "p2p": pending[-16:],
+            "p2p_issued": self._log.total,
+            "failure": self.ending.failure,
+            "problem": self.problem,
+        }
+
+    def _publish_members(self) -> None:
+        """Members change rarely and may be many: they have a file of their own."""
+        temporary = f"{self._path}.groups.new"
+        with open(temporary, "w") as file:
+            json.dump(self._groups.members, file)
+        os.replace(temporary, f"{self._path}.groups")

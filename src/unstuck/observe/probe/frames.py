@@ -1,0 +1,49 @@
+"""Which frames of a stack are the training script's own."""
+
+import os
+import re
+import sys
+import sysconfig
+from types import FrameType
+from typing import Any
+
+_INNERMOST = 6
+_LIBRARIES = tuple(
+    {os.path.realpath(path) + os.sep for path in sysconfig.get_paths().values() if path}
+    | {os.path.dirname(os.__file__) + os.sep, "<frozen", "<string>"}
+)
+_INSTALLED = re.compile(r"/(site|dist)-packages/|/lib/python3(\.\d+)?/")
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+def is_user_code(file: str) -> bool:
+    """Tell the training script's code from the standard library and installed packages.
+
+    Example:
+        >>> is_user_code("<frozen importlib._bootstrap>")
+        False
+    """
+    return not (file.startswith((*_LIBRARIES, _OURS)) or _INSTALLED.search(file))
+
+
+def of_thread(ident: int) -> list[list[Any]]:
+    """Return a thread's innermost frames down to the user's own one: [file, line, function, user].
+
+    The probe's own frames are left out.
+    """
+    frame = sys._current_frames().get(ident)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    found: list[list[Any]] = []
+    while frame is not None:
+        user = is_user_code(frame.f_code.co_filename)
+        if len(found) < _INNERMOST or user:
+            found.append(_describe(frame, user))
+        if user:
+            break
+        frame = frame.f_back
+    return found
+
+
+def _describe(frame: FrameType, user: bool) -> list[Any]:
+    return [frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name, user]

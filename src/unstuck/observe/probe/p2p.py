@@ -1,0 +1,99 @@
+"""Sends and receives, which the flight recorder does not write down for gloo.
+
+A Python kernel at dispatch key BackendSelect sees every send and receive, notes it, and
+hands it on with the GIL released (never enter gloo while holding the GIL: its worker
+thread wants it). About 10 microseconds a call; collectives are not touched.
+"""
+
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+_OPERATIONS = {"send": "send", "recv_": "recv", "recv_any_source_": "recv"}
+_MOST_PENDING = 64
+
+
+class _Pending(NamedTuple):
+    kind: str
+    group: str
+    peer: int
+    ordinal: int
+    tag: int
+    since: float
+    work: Any
+
+
+class PointToPointLog:
+    """What was sent and received; the training thread only appends to a deque."""
+
+    def __init__(self) -> None:
+        self._fresh: deque[tuple[str, float, tuple[Any, ...], Any]] = deque(maxlen=4096)
+        self._pending: list[_Pending] = []
+        self._ordinals: dict[tuple[str, str, int], int] = {}
+        self._kernels: list[Any] = []
+        self._c10d: Any = None
+        self.issued: dict[str, int] = {}
+        """How many operations were issued per group."""
+
+    @property
+    def total(self) -> int:
+        """How many operations were issued in all."""
+        return sum(self.issued.values())
+
+    def install(self, c10d: Any) -> None:
+        """See every send and receive from now on. Once per process."""
+        if self._kernels:
+            return
+        import torch
+
+        self._c10d = c10d
+        after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+        for operation, kind in _OPERATIONS.items():
+            redispatch = getattr(torch.ops.c10d, operation).default._handle.redispatch_boxed
+            library = torch.library.Library("c10d", "IMPL")
+            kernel = self._kernel(kind, redispatch, after)
+            library.impl(operation, kernel, "BackendSelect", with_keyset=True)
+            self._kernels.append(library)
+
+    def _kernel(self, kind: str, redispatch: Any, after: Any) -> Any:
+        note, clock = self._fresh.append, time.monotonic
+
+        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            work = redispatch(keys & after, *args, **kwargs)
+            note((kind, clock(), args[1:], work))
+            return work
+
+        return kernel
+
+    def look(self) -> list[list[Any]]:
+        """Return the operations that are still incomplete, oldest first. Helper thread only."""
+        while self._fresh:
+            self._admit(*self._fresh.popleft())
+        self._pending = [item for item in self._pending if not item.work.is_completed()]
+        now = time.monotonic()
+        return [
+            [item.kind, item.group, item.peer, item.ordinal, item.tag, round(now - item.since, 3)]
+            for item in self._pending
+        ]
+
+    def _admit(self, kind: str, since: float, args: tuple[Any, ...], work: Any) -> None:
+        bindings = self._c10d.torch._C._distributed_c10d
+        group = bindings.ProcessGroup.unbox(args[0])
+        name = str(group.group_name)
+        peer, tag = (args[1], args[2]) if len(args) > 2 else (-1, args[1])
+        if peer >= 0:
+            peer = self._c10d.get_global_rank(group, peer)
+        key = (name, kind, peer)
+        self._ordinals[key] = self._ordinals.get(key, 0) + 1
+        self.issued[name] = self.issued.get(name, 0) + 1
+        item = _Pending(
+            kind, name, peer, self._ordinals[key], tag, since, bindings.Work.unbox(work)
+        )
+        # A send that nobody waits for never reports its end, and holds its tensor: let go of
+        # what came before it on the same way, and of everything beyond a bound.
+        self._pending = [
+            old
+            for old in self._pending[-_MOST_PENDING:]
+            if (old.group, old.kind, old.peer) != key or since - old.since < 60
+        ]
+        self._pending.append(item)

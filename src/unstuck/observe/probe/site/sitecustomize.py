@@ -1,0 +1,91 @@
+"""Put first on PYTHONPATH by `unstuck run`: starts the probe when torch.distributed is imported.
+
+Python imports one `sitecustomize` only, so this one runs the user's own afterwards.
+Nothing here may raise into, or slow down, a process that never imports torch.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WATCHED = "torch.distributed.distributed_c10d"
+
+
+class _Loader:
+    """Runs the module's own loader, then tells the probe that the module is there."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def create_module(self, spec):
+        return self.inner.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self.inner
+        self.inner.exec_module(module)
+        _start_probe(module)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class _Finder:
+    """Finds one module once, through the ordinary path search."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != WATCHED:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def _start_probe(module):
+    try:
+        _make_importable()
+        from unstuck.observe.probe.start import start
+
+        start(module)
+    except BaseException as error:
+        _complain(error)
+
+
+def _make_importable():
+    """Load `unstuck` from where `unstuck run` lives if this interpreter does not have it."""
+    if importlib.util.find_spec("unstuck") is not None:
+        return
+    package = os.environ["UNSTUCK_PACKAGE"]
+    spec = importlib.util.spec_from_file_location(
+        "unstuck", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["unstuck"] = module
+    spec.loader.exec_module(module)
+
+
+def _complain(error):
+    """Leave the reason for the agent, which says that this rank is unobserved and why."""
+    try:
+        name = f"rank-{os.environ.get('RANK', 'x')}.{os.getpid()}.problem"
+        with open(os.path.join(os.environ["UNSTUCK_LIVE_DIR"], name), "w") as file:
+            file.write(f"{type(error).__name__}: {error}")
+    except Exception:
+        return
+
+
+def _run_the_users_own():
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if "UNSTUCK_LIVE_DIR" in os.environ:
+    sys.meta_path.insert(0, _Finder())
+_run_the_users_own()

@@ -1,0 +1,62 @@
+"""A machine that cannot run a test skips it; the same skip fails under CI."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+CANNOT = """
+import pytest
+
+@pytest.mark.namespaces
+def test_cannot():
+    pass
+
+@pytest.mark.xfail(strict=True)
+def test_expected():
+    assert False
+"""
+NO_MODULE = """
+import pytest
+pytest.importorskip("no_such_module_anywhere")
+"""
+
+
+def run_pytest(folder: Path, *, ci: bool) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a folder with our conftest, where the command `ip` cannot be found."""
+    shutil.copy(CONFTEST, folder)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    system\n    namespaces\n")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    env |= {"PATH": str(folder), "CI": "true" if ci else "false"}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", str(folder)],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ci", "summary"), [(False, "1 skipped, 1 xfailed"), (True, "1 xfailed, 1 error")]
+)
+def test_what_the_machine_cannot_run_is_skipped_but_fails_under_ci(
+    tmp_path: Path, ci: bool, summary: str
+):
+    (tmp_path / "test_it.py").write_text(CANNOT)
+    done = run_pytest(tmp_path, ci=ci)
+    assert summary in done.stdout
+    assert "network namespaces need root" in done.stdout or "iproute2" in done.stdout
+    assert done.returncode == ci
+
+
+@pytest.mark.parametrize(("ci", "code"), [(False, 5), (True, 2)])
+def test_a_module_that_skips_itself_fails_under_ci(tmp_path: Path, ci: bool, code: int):
+    (tmp_path / "test_it.py").write_text(NO_MODULE)
+    done = run_pytest(tmp_path, ci=ci)
+    assert done.returncode == code, done.stdout
+    assert "no_such_module_anywhere" in done.stdout

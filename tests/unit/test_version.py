@@ -1,0 +1,33 @@
+"""`unstuck --version` is quick and does not need torch."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from unstuck._version import __version__
+
+LIMIT = 0.25
+UNSTUCK = str(Path(sys.executable).parent / "unstuck")
+
+
+def show_version(env: dict[str, str] | None = None) -> tuple[float, str]:
+    began = time.perf_counter()
+    done = subprocess.run(
+        [UNSTUCK, "--version"], capture_output=True, text=True, check=False, env=env
+    )
+    took = time.perf_counter() - began
+    assert done.returncode == 0, done.stderr
+    return took, done.stdout
+
+
+def test_version_starts_quickly():
+    best = min(show_version()[0] for _ in range(5))
+    assert best < LIMIT, f"unstuck --version took {best:.3f} s, the best of 5"
+
+
+def test_version_works_without_torch(tmp_path: Path):
+    (tmp_path / "torch.py").write_text("raise ImportError('torch is hidden by this test')\n")
+    _, out = show_version(os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert __version__ in out
