@@ -26,7 +26,7 @@ def ddp_step() -> Callable[[], None]:
 
     def step() -> None:
         model(batch).square().mean().backward()
-        optimizer.step()  # pyright: ignore[reportUnknownMemberType]
+        optimizer.step()
         optimizer.zero_grad()
 
     return step
@@ -37,7 +37,7 @@ def collectives_step() -> Callable[[], None]:
     tensor = torch.zeros(4)
 
     def step() -> None:
-        dist.all_reduce(tensor)  # pyright: ignore[reportUnknownMemberType]
+        dist.all_reduce(tensor)
 
     return step
 

@@ -219,7 +219,7 @@ def measure(expected: Expectation, repeat: int, nodes: int) -> list[Run]:
 @click.option("--only", multiple=True, metavar="NAME", help="Only this program; may be repeated.")
 @click.option("--nodes", type=click.IntRange(1, 2), default=1, help="Hosts (network namespaces).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def main(repeat: int, only: tuple[str, ...], nodes: int, as_json: bool) -> None:
+def main(*, repeat: int, only: tuple[str, ...], nodes: int, as_json: bool) -> None:
     """Measure the time from the onset of a fault to the verdict, and whether it is right."""
     known = load()
     unknown = set(only) - {each.program for each in known}

@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).parent / "ddp_steps.py"
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node", "4", str(PROGRAM))
 
 
-def rate(watched: bool, mode: str, seconds: float) -> float:
+def rate(*, watched: bool, mode: str, seconds: float) -> float:
     """Run the job once and give its steps per second."""
     with tempfile.TemporaryDirectory(prefix="unstuck-bench-") as name:
         folder = Path(name)
@@ -46,7 +46,7 @@ def rate(watched: bool, mode: str, seconds: float) -> float:
 def pair(number: int, mode: str, seconds: float) -> tuple[float, float]:
     """Measure one pair, every second one in reverse order; give (without, with)."""
     order = (False, True) if number % 2 == 0 else (True, False)
-    found = {watched: rate(watched, mode, seconds) for watched in order}
+    found = {watched: rate(watched=watched, mode=mode, seconds=seconds) for watched in order}
     without, watched = found[False], found[True]
     print(
         f"pair {number + 1}: {without:.2f} steps/s without, {watched:.2f} with, "
@@ -59,7 +59,7 @@ def pair(number: int, mode: str, seconds: float) -> tuple[float, float]:
 
 def interval(values: list[float], rounds: int = 5000) -> tuple[float, float]:
     """Give the 95 % bootstrap interval of the median; the seed is fixed."""
-    chance = random.Random(0)
+    chance = random.Random(0)  # noqa: S311 - a fixed seed is the point
     medians = sorted(
         statistics.median(chance.choices(values, k=len(values))) for _ in range(rounds)
     )
@@ -81,7 +81,7 @@ def table(pairs: list[tuple[float, float]], title: str) -> Table:
 @click.option("--seconds", default=12.0, show_default=True, help="Measured time of each run.")
 @click.option("--mode", type=click.Choice(["ddp", "collectives"]), default="ddp")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def main(pairs: int, seconds: float, mode: str, as_json: bool) -> None:
+def main(*, pairs: int, seconds: float, mode: str, as_json: bool) -> None:
     """Compare a 4-rank job with and without `unstuck run`."""
     before = os.getloadavg()[0]
     measured = [pair(number, mode, seconds) for number in range(pairs)]

@@ -1,14 +1,11 @@
 """The `job` fixture: a real job under `unstuck run`, and nothing of it left afterwards."""
 
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from expectations import PROGRAMS
 from hosts import Hosts, available

@@ -71,8 +71,8 @@ class Job:
 
     def verdicts(self) -> list[dict[str, Any]]:
         """Give all verdicts so far, oldest first."""
-        files = self.run_dir.glob("incident-*/verdict.json")
-        ordered = sorted(files, key=lambda file: int(file.parent.name.rpartition("-")[2]))
+        files = self.run_dir.glob("incident-[0-9]*/verdict.json")
+        ordered = sorted(files, key=lambda file: int(file.parent.name.removeprefix("incident-")))
         read = [json.loads(file.read_text()) for file in ordered]
         assert all(each["schema"] == "unstuck.verdict/1" for each in read)
         return [each["verdict"] for each in read if each["verdict"] is not None]

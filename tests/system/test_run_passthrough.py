@@ -62,9 +62,17 @@ def test_the_users_own_sitecustomize_still_runs(start: Start) -> None:
     assert checked.stdout.read_text() == "sitecustomize ran\n"
 
 
-@pytest.mark.parametrize("everybody", [False, True], ids=["only unstuck", "as a terminal"])
-@pytest.mark.parametrize("program", ["allreduce_loop", "sigstop", "sigterm_pending"])
+@pytest.mark.parametrize(
+    ("program", "everybody"),
+    [
+        ("allreduce_loop", True),
+        ("sigstop", False),
+        ("sigstop", True),
+        ("sigterm_pending", False),
+    ],
+)
 def test_one_ctrl_c_ends_everything(job: Start, program: str, everybody: bool) -> None:
+    """As a terminal sends it, to everybody, and as `kill -INT` does, to unstuck alone."""
     running = job(program)
     running.wait_onset()
     running.interrupt(everybody=everybody)
