@@ -1,0 +1,18 @@
+"""One rank is killed (SIGKILL), as by the out-of-memory killer or an operator."""
+
+import os
+import signal
+import time
+from datetime import timedelta
+
+import onset
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=600))
+for step in range(1000):
+    time.sleep(0.1)
+    if onset.due(step):
+        onset.mark()
+        os.kill(os.getpid(), signal.SIGKILL)  # fault
+    dist.all_reduce(torch.ones(4))
