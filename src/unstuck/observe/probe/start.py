@@ -188,7 +188,7 @@ def _give_each_attempt_its_own_store() -> None:
     launcher's store. (The other rendezvous kinds are mended by an environment variable
     that `unstuck run` sets.)
     """
-    import torch.distributed.rendezvous as rendezvous
+    from torch.distributed import rendezvous
 
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restarts == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
@@ -199,8 +199,8 @@ def _give_each_attempt_its_own_store() -> None:
 
     @functools.wraps(original)
     def create(*args: Any, **kwargs: Any) -> Any:
-        from torch.distributed import PrefixStore
+        from torch._C._distributed_c10d import PrefixStore
 
         return PrefixStore(f"attempt_{restarts}", original(*args, **kwargs))
 
-    rendezvous._create_c10d_store = create
+    rendezvous._create_c10d_store = create  # type: ignore[attr-defined]
