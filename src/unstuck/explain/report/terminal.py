@@ -33,6 +33,9 @@ MOST_HOPS = 4
 MOST_LINES_OF_DOING = 3
 
 _CHAIN_MATTERS = {Cause.ORDER_INVERSION, Cause.COLLECTIVE_MISMATCH}
+_OVER = {Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY, Cause.NODE_FAILURE, Cause.RANK_LEFT_EARLY}
+"""What the culprit did is done: its seconds say how long ago."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _GLUE = "\ue000"
 _BLANK = Text()
@@ -162,7 +165,8 @@ class _Block:
 
     def _culprit(self, group: list[Culprit]) -> list[Text]:
         first = group[0]
-        lasted = f", {wording.duration(first.seconds)}" if first.seconds else ""
+        ago = " ago" if self.verdict.cause in _OVER else ""
+        lasted = f", {wording.duration(first.seconds)}{ago}" if first.seconds else ""
         doing = self._clean(first.doing) + lasted
         if len(group) == 1:
             label = f"rank {first.rank}"
@@ -214,11 +218,13 @@ class _Block:
         if stuck is None:
             return self._row("waits", "dim", f"{who}{since}") + self._chain()
         name = self._clean(stuck.description or stuck.group)
-        text = f"{who} in {stuck.op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
+        op = stuck.op.rsplit(":", 1)[-1]
+        text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
         lines = self._row("waits", "dim", text)
         details = [part for part in (wording.size(stuck), since.removeprefix(", ")) if part]
-        if details:
-            lines += self._row("", "", "; ".join(details))
+        line = "; ".join(details)
+        for part in [line] if len(line) <= self.room else details:
+            lines += self._row("", "", part)
         if behind:
             lines += self._row("", "", f"{wording.named_ranks(behind)} wait behind them")
         return lines + self._chain()
