@@ -108,6 +108,13 @@ def test_all_stopped_ranks_of_a_host_go_on_with_one_command() -> None:
     assert "the same on the other hosts" in advice.do[0]
 
 
+def test_all_lost_hosts_are_excluded_at_once() -> None:
+    lost = tuple(Culprit(r, f"node{r // 2}", "is on a silent host") for r in range(4))
+    advice = advise(msgspec.structs.replace(verdict(Cause.NODE_FAILURE), culprits=lost))
+
+    assert "`sbatch --exclude=node0,node1`" in advice.do[1]
+
+
 def test_unknown_pid_leaves_a_placeholder_that_says_whose() -> None:
     assert "<pid of rank 2>" in advise(verdict(Cause.STRAGGLER, pid=0)).do[0]
 

@@ -108,7 +108,7 @@ def _segfault(facts: Facts) -> Advice:
             facts.on_host(f"coredumpctl gdb {facts.pid}", "native stack, if cores are kept"),
         ),
         dont=(
-            "do not set TORCH_DISTRIBUTED_DEBUG=DETAIL to learn more: see above",
+            "do not set TORCH_DISTRIBUTED_DEBUG=DETAIL to learn more: it can be the crash",
             _CASCADE.format(who=facts.who),
         ),
     )

@@ -41,6 +41,17 @@ class Facts:
         return self.first.host or "its host"
 
     @property
+    def address(self) -> str:
+        """The first culprit's host as a command takes it."""
+        return self.first.host or "<host>"
+
+    @property
+    def addresses(self) -> str:
+        """The hosts of all culprits, separated by commas."""
+        hosts = dict.fromkeys(c.host for c in self.verdict.culprits if c.host)
+        return ",".join(hosts) or "<host>"
+
+    @property
     def pid(self) -> str:
         """The first culprit's pid, or a placeholder that says whose."""
         if self.first.pid:

@@ -74,7 +74,7 @@ def hardware_fault(facts: Facts) -> Advice:
         do=(
             facts.on_host("dmesg -T | grep -iE 'xid|nvrm|aer|mce|i/o error'", "what broke"),
             f"go on from the last checkpoint without {facts.host}",
-            f"`scontrol update nodename={facts.host} state=drain reason=hardware`",
+            f"`scontrol update nodename={facts.addresses} state=drain reason=hardware`",
         ),
         dont=(
             "do not restart on the same machine: the fault is still there",

@@ -151,7 +151,8 @@ class _Block:
 
     def _culprits(self) -> list[Text]:
         if not self.verdict.culprits:
-            return self._row("what", "bold red", self._clean(self.verdict.summary), style="bold")
+            summary = self._clean(self.verdict.summary) or "no rank to blame was found"
+            return self._row("what", "bold red", summary, style="bold")
         alike: dict[tuple[str, str, int, str], list[Culprit]] = {}
         for culprit in self.verdict.culprits:
             key = (culprit.doing, culprit.file, culprit.line, culprit.function)
@@ -176,7 +177,7 @@ class _Block:
         lines = self._row(label, "bold red", doing, style="bold")[:MOST_LINES_OF_DOING]
         where = self._where(group)
         if not first.file:
-            return lines + self._row("", "", where)
+            return lines + (self._row("", "", where) if where else [])
         return [*lines, *self._place(first, where), *self._code(first.code)]
 
     def _place(self, culprit: Culprit, where: str) -> list[Text]:
@@ -188,14 +189,14 @@ class _Block:
         room = space if together else self.room
         place = wording.place(file, culprit.line, function, room=room, dots=self.dots)
         if together:
-            return self._row("", "", f"{place}  ({where})")
+            return self._row("", "", f"{place}  ({where})" if where else place)
         return self._row("", "", place) + self._row("", "", where)
 
     def _where(self, group: list[Culprit]) -> str:
-        hosts = list(dict.fromkeys(self._clean(c.host) for c in group))
+        hosts = list(dict.fromkeys(self._clean(c.host) for c in group if c.host))
         text = ", ".join(hosts) if len(hosts) <= MOST_CULPRITS else f"on {len(hosts)} hosts"
         if len(group) == 1 and group[0].pid:
-            text += f", pid {group[0].pid}"
+            text = f"{text}, pid {group[0].pid}" if text else f"pid {group[0].pid}"
         return text
 
     def _code(self, code: str) -> list[Text]:
@@ -217,7 +218,7 @@ class _Block:
         since = self._since()
         if stuck is None:
             return self._row("waits", "dim", f"{who}{since}") + self._chain()
-        name = self._clean(stuck.description or stuck.group)
+        name = self._clean(stuck.description or f"group {stuck.group}")
         op = stuck.op.rsplit(":", 1)[-1]
         text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
         lines = self._row("waits", "dim", text)

@@ -303,6 +303,21 @@ def test_many_different_culprits_are_cut_with_a_count() -> None:
     assert "and ranks 4-7: see the bundle" in render(verdict, width=80, colour=False)
 
 
+def test_rank_that_was_never_seen_leaves_no_empty_line() -> None:
+    unseen = Culprit(rank=3, host="", doing="was never seen in this job")
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=(unseen,), alternatives=())
+    _, second, third, *_ = render(verdict, width=80, colour=False).splitlines()
+
+    assert second == "   rank 3  was never seen in this job"
+    assert third.startswith("    waits  ")
+
+
+def test_verdict_without_culprit_and_summary_still_says_so() -> None:
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=(), summary="")
+
+    assert "no rank to blame was found" in render(verdict, width=80, colour=False)
+
+
 class Terminal(io.TextIOWrapper):
     """A stream that claims to be a terminal of the default size."""
 
