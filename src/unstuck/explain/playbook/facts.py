@@ -4,6 +4,8 @@ from msgspec import Struct
 
 from unstuck.model.verdict import Culprit, Verdict
 
+MOST_HOSTS = 8
+
 _NOBODY = Culprit(rank=-1, host="", doing="")
 
 
@@ -47,8 +49,10 @@ class Facts:
 
     @property
     def addresses(self) -> str:
-        """The hosts of all culprits, separated by commas."""
-        hosts = dict.fromkeys(c.host for c in self.verdict.culprits if c.host)
+        """The hosts of all culprits, separated by commas; cut where they are many."""
+        hosts = list(dict.fromkeys(c.host for c in self.verdict.culprits if c.host))
+        if len(hosts) > MOST_HOSTS:
+            return ",".join(hosts[:MOST_HOSTS]) + ",..."
         return ",".join(hosts) or "<host>"
 
     @property

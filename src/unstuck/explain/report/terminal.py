@@ -11,6 +11,7 @@ One column of labels, one of text: the eye runs down the labels. The first line 
 block off from the log around it; the last ones are for who has more than ten seconds.
 """
 
+import contextlib
 import io
 import os
 import re
@@ -79,7 +80,8 @@ def render_for(
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     width = NARROWEST
     if terminal:
-        width = os.get_terminal_size(stream.fileno()).columns
+        with contextlib.suppress(OSError):
+            width = os.get_terminal_size(stream.fileno()).columns
     return render(
         verdict,
         width=width,
@@ -263,7 +265,7 @@ class _Block:
 
     def _sure(self) -> list[Text]:
         verdict = self.verdict
-        because = self._clean(verdict.because) or "no other reading of what was seen"
+        because = self._clean(verdict.because) or "no reason was given"
         lines = self._row(str(verdict.confidence), "dim", because)
         for other in verdict.alternatives:
             text = f"{other.cause}: {self._clean(other.decide_by)}"
