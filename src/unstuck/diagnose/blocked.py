@@ -17,7 +17,9 @@ _COLLECTIVES = (
 _COLLECTIVE = re.compile(rf"^_?({_COLLECTIVES})(_\w+)?$")
 _CALL = re.compile(rf"\b((?:{_COLLECTIVES})(?:_\w+)?|i?send|i?recv|batch_isend_irecv)\(")
 _WAITS_FOR_DEVICE = re.compile(r"\.(wait|item|cpu|tolist|synchronize|backward)\(")
-_WAITS_FOR_HOST = re.compile(r"\.(acquire|join|get|result)\(|^\s*(async )?with\b.*lock", re.I)
+_WAITS_FOR_HOST = re.compile(
+    r"\.(acquire|join|get|result)\(|^\s*(async )?with\b.*lock", re.IGNORECASE
+)
 _HOST_FILES = re.compile(
     r"torch/utils/data/|(^|/)(threading|queue|selectors|subprocess|socket)\.py$|"
     r"multiprocessing/|concurrent/futures/"

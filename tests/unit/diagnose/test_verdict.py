@@ -1,7 +1,6 @@
 """Stories of whole jobs: what happened, and whom the verdict names."""
 
 from jobs import CLOSED, ENGINE, TIMED_OUT, Scene, grid, inside, job, user
-
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.evidence import EvidenceKind
 from unstuck.model.rank import CodeLine, Pace, PointToPoint
