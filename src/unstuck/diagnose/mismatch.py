@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from unstuck.diagnose.finding import Finding, culprit
@@ -48,11 +49,15 @@ def find_mismatches(graph: WaitGraph, least: float) -> tuple[Finding, ...]:
 
 def signature(operation: Operation) -> Signature:
     """Reduce an operation to what all members must agree on; shapes of equal size do agree."""
-    op = operation.op.rsplit(":", 1)[-1]
-    plain = op.replace("_", "").lower()
-    if not plain.startswith(_SIZES_AGREE):
+    return _signature(operation.op, operation.sizes, operation.dtypes)
+
+
+@lru_cache(4096)
+def _signature(op: str, sizes: tuple[tuple[int, ...], ...], dtypes: tuple[str, ...]) -> Signature:
+    op = op.rsplit(":", 1)[-1]
+    if not op.replace("_", "").lower().startswith(_SIZES_AGREE):
         return Signature(op)
-    return Signature(op, tuple(prod(size) for size in operation.sizes), operation.dtypes)
+    return Signature(op, tuple(prod(size) for size in sizes), dtypes)
 
 
 def _compare(graph: WaitGraph, group: Group, number: int) -> Finding | None:
