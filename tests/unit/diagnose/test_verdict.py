@@ -1,6 +1,7 @@
 """Stories of whole jobs: what happened, and whom the verdict names."""
 
 from jobs import CLOSED, ENGINE, TIMED_OUT, Scene, grid, inside, job, user
+from msgspec.structs import replace
 
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.evidence import EvidenceKind
@@ -400,13 +401,20 @@ def test_nothing_is_judged_while_the_user_ends_the_job() -> None:
     assert silent(scene)
 
 
-def test_the_same_snapshot_gives_an_equal_verdict() -> None:
-    scene = job(8, grid(2, 2, 2))
-    scene.sleep(5).enter(4, "tp0.1").stop(3).enter(2, "tp1.0")
-    first = diagnose(scene.snapshot())
+def test_the_verdict_does_not_depend_on_the_order_of_ranks_and_nodes() -> None:
+    scene = job(8, grid(2, 2, 2), per_host=2)
+    scene.sleep(5).enter(4, "tp0.1").stop(3).enter(2, "tp1.0").enter(0, "dp0.0")
+    snapshot = scene.snapshot()
+    first = diagnose(snapshot)
     assert first.verdict is not None
-    shuffled = scene.snapshot()
-    assert diagnose(shuffled) == first
+    turned = replace(snapshot, ranks=snapshot.ranks[::-1], nodes=snapshot.nodes[::-1])
+    assert diagnose(turned) == first
+
+
+def test_a_verdict_on_deaths_does_not_depend_on_the_order_of_ranks() -> None:
+    scene = job(6).end(3, -9, 2.0).end(1, -9, 2.0).end(0, -15, 1.0).end(5, -15, 1.0)
+    snapshot = scene.snapshot()
+    assert diagnose(replace(snapshot, ranks=snapshot.ranks[::-1])) == diagnose(snapshot)
 
 
 def test_a_rank_that_waits_for_its_loader_with_async_work_outstanding_is_the_culprit() -> None:
