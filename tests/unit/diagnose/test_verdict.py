@@ -1,35 +1,25 @@
 """Stories of whole jobs: what happened, and whom the verdict names."""
 
-from jobs import CLOSED, ENGINE, TIMED_OUT, Scene, grid, inside, job, user
+from jobs import (
+    CLOSED,
+    ENGINE,
+    TIMED_OUT,
+    Scene,
+    culprits,
+    grid,
+    inside,
+    job,
+    one_sleeps,
+    silent,
+    user,
+    verdict_of,
+)
 from msgspec.structs import replace
 
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.evidence import EvidenceKind
 from unstuck.model.rank import CodeLine, GroupProgress, Operation, Pace, PointToPoint
-from unstuck.model.verdict import Cause, Confidence, Verdict
-
-
-def verdict_of(scene: Scene) -> Verdict:
-    verdict = diagnose(scene.snapshot()).verdict
-    assert verdict is not None
-    assert not {one.rank for one in verdict.culprits} & set(verdict.victims)
-    return verdict
-
-
-def silent(scene: Scene) -> bool:
-    return diagnose(scene.snapshot()).verdict is None
-
-
-def culprits(verdict: Verdict) -> list[int]:
-    return [one.rank for one in verdict.culprits]
-
-
-def one_sleeps(size: int = 4, sleeper: int = 2) -> Scene:
-    scene = job(size)
-    for rank in range(size):
-        if rank != sleeper:
-            scene.enter(rank)
-    return scene.sleep(sleeper)
+from unstuck.model.verdict import Cause, Confidence
 
 
 def test_a_sleeping_rank_is_named_with_its_line_and_its_victims() -> None:
