@@ -229,7 +229,7 @@ def _wait_kind(state: RankState) -> str:
     return "a pipe or socket" if any(word in where for word in _POLL_WAITS) else ""
 
 
-def _no_reading(state: RankState) -> _Reading:
+def _no_reading(_state: RankState) -> _Reading:
     return _Reading(
         Cause.UNKNOWN,
         Confidence.POSSIBLE,

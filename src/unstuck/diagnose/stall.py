@@ -29,7 +29,7 @@ JOIN_WITHIN = 60.0
 _MOST_ITEMS = 5
 
 
-def explain_sink(job: Job, sink: Sink, limit: float, fallen: bool = False) -> list[Finding]:
+def explain_sink(job: Job, sink: Sink, limit: float, *, fallen: bool = False) -> list[Finding]:
     """Explain one sink, per cause; nothing while it is too early to tell.
 
     `fallen` says that ranks gave up waiting, so that there is nothing to be patient for.

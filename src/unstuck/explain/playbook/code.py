@@ -94,7 +94,7 @@ def timeout_too_short(facts: Facts) -> Advice:
     )
 
 
-def software_bug(facts: Facts) -> Advice:
+def software_bug(_facts: Facts) -> Advice:
     """Compare versions, then look for the known fault."""
     return Advice(
         do=(
