@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Generator
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -37,12 +38,20 @@ def why_not_here(item: pytest.Item) -> str:
     return ""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let one worker run all torchrun jobs, one after the other: they would slow each other."""
-    for item in items:
-        if SYSTEM_SERIAL and item.get_closest_marker("system"):
-            item.add_marker(pytest.mark.xdist_group("system"))
+    if not SYSTEM_SERIAL:
+        return None
+    # Not `--dist loadgroup`: with pytest 9.2 it ignores its groups without a word
+    # (pytest-xdist issue 1386).
+    from xdist.scheduler import LoadScopeScheduling
+
+    class SystemTestsTogether(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "system" if nodeid.startswith("tests/system/") else nodeid
+
+    return SystemTestsTogether(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -19,6 +19,7 @@ from unstuck.act import policy
 from unstuck.act.ledger import Ledger
 from unstuck.collect import bundle
 from unstuck.collect.hub import Hub
+from unstuck.console import say
 from unstuck.diagnose.verdict import diagnose
 from unstuck.errors import UnstuckError
 from unstuck.explain.advice import advise
@@ -70,11 +71,12 @@ class Pipeline:
         try:
             return bundle.write(self._run, snapshot, verdict, about={"command": self._command})
         except UnstuckError as error:
-            _say(error.message)
+            say(error.message)
             return None
 
     def _report(self, verdict: Verdict, where: Path | None) -> None:
-        terminal.show(verdict, bundle=where)
+        sys.stderr.write("\n" + terminal.render_for(sys.stderr, verdict, bundle=where) + "\n")
+        sys.stderr.flush()
         if self.hub is not None:
             self.hub.say(f"{verdict.summary} ({verdict.cause}; details at {self._host})",
                          but=self._host)  # fmt: skip
@@ -89,18 +91,14 @@ class Pipeline:
         if all(s.stalled_for < _MOVES and s.process.gone_for is None for s in states):
             self._open = None
             self._history = tuple(told for told in self._history if told != Told.of(verdict))
-            _say("the job moves again")
+            say("the job moves again")
 
     def _mention_unobserved(self, snapshot: Snapshot) -> None:
         for state in snapshot.ranks:
             key = (state.process.pid, state.unobserved)
             if state.unobserved and key not in self._mentioned:
                 self._mentioned.add(key)
-                _say(f"rank {state.rank} is unobserved: {state.unobserved}")
-
-
-def _say(text: str) -> None:
-    print(f"unstuck: {text}", file=sys.stderr, flush=True)
+                say(f"rank {state.rank} is unobserved: {state.unobserved}")
 
 
 def main() -> None:

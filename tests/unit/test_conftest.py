@@ -1,6 +1,7 @@
-"""A machine that cannot run a test skips it; the same skip fails under CI."""
+"""What conftest does: skips become failures under CI, torchrun jobs run one at a time."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,16 +25,24 @@ NO_MODULE = """
 import pytest
 pytest.importorskip("no_such_module_anywhere")
 """
+WORKER = """
+import pytest
+
+@pytest.mark.parametrize("n", range(6))
+def test_worker(n, worker_id):
+    print("ran on", worker_id)
+"""
 
 
-def run_pytest(folder: Path, *, ci: bool) -> subprocess.CompletedProcess[str]:
+def run_pytest(folder: Path, *options: str, ci: bool = False) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder with our conftest, where the command `ip` cannot be found."""
     shutil.copy(CONFTEST, folder)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    system\n    namespaces\n")
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    env |= {"PATH": str(folder), "CI": "true" if ci else "false"}
+    env |= {"PATH": str(folder), "CI": "true" if ci else "false", "UNSTUCK_SYSTEM_SERIAL": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", str(folder)],
+        [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *options],
+        cwd=folder,
         capture_output=True,
         text=True,
         env=env,
@@ -60,3 +69,12 @@ def test_a_module_that_skips_itself_fails_under_ci(tmp_path: Path, ci: bool, cod
     done = run_pytest(tmp_path, ci=ci)
     assert done.returncode == code, done.stdout
     assert "no_such_module_anywhere" in done.stdout
+
+
+@pytest.mark.parametrize(("folder", "workers"), [("tests/system", 1), ("tests/unit", 2)])
+def test_only_system_tests_stay_together_on_one_worker(tmp_path: Path, folder: str, workers: int):
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "test_it.py").write_text(WORKER)
+    done = run_pytest(tmp_path, "-n", "2", "-rP")
+    ran = re.findall(r"ran on (\w+)", done.stdout)
+    assert (len(ran), len(set(ran))) == (6, workers), done.stdout

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from unstuck.collect import wire
+from unstuck.console import say
 from unstuck.model.evidence import EvidenceKind, EvidenceRequest
 from unstuck.model.frame import Frame
 from unstuck.model.rank import Process, RankState
@@ -99,8 +100,8 @@ class Agent:
                 del self._watchers[name]
 
     def _died(self, watcher: RankWatcher) -> None:
-        assert watcher.pidfd is not None
-        asyncio.get_running_loop().remove_reader(watcher.pidfd)
+        if watcher.pidfd is not None:
+            asyncio.get_running_loop().remove_reader(watcher.pidfd)
         watcher.note_death(time.monotonic())
         self.look()
         self._urgent.set()
@@ -147,7 +148,7 @@ class Agent:
                 if self.ended:
                     self._acknowledged.set()
                 if not complained and delay >= _RETRY_LONGEST:
-                    _say(f"no hub at {self.hub[0]}:{self.hub[1]} yet; the job runs on, unwatched")
+                    say(f"no hub at {self.hub[0]}:{self.hub[1]} yet; the job runs on, unwatched")
                     complained = True
                 await asyncio.sleep(delay)
                 delay = min(_RETRY_LONGEST, delay * 2)
@@ -157,7 +158,7 @@ class Agent:
                 delay = 0.1
                 await self._converse(reader, writer)
             except PermissionError as error:
-                _say(str(error))
+                say(str(error))
                 delay = _RETRY_LONGEST
             except (OSError, TimeoutError):
                 pass
@@ -208,7 +209,7 @@ class Agent:
                 self._evidence.add(task)
                 task.add_done_callback(self._evidence.discard)
             elif isinstance(message, wire.Say):
-                _say(message.text)
+                say(message.text)
 
     # --- the launcher
 
@@ -238,7 +239,7 @@ class Agent:
 
     async def _outlive_launcher(self) -> None:
         """`unstuck run` is gone without a word (SIGKILL): stay while ranks live, then leave."""
-        while any(watcher.alive for watcher in self._watchers.values()):
+        while any(watcher.alive for watcher in self._watchers.values()):  # noqa: ASYNC110
             await asyncio.sleep(1)
         self.ended = True
         self._urgent.set()
@@ -258,13 +259,13 @@ async def introduce(
         ConnectionError: whatever listens there is not a hub.
         TimeoutError: it does not answer.
     """
-    challenge = await wire.receive(reader, timeout=5)
+    challenge = await wire.receive(reader, within=5)
     if not isinstance(challenge, wire.Challenge):
         raise ConnectionError("not an unstuck hub")
     mine = wire.nonce()
     answer = wire.proof(token, "agent", challenge.nonce, mine, node)
     writer.write(wire.encode(wire.Hello(node, host, mine, answer)))
-    reply = await wire.receive(reader, timeout=5)
+    reply = await wire.receive(reader, within=5)
     if isinstance(reply, wire.Refused):
         raise PermissionError(f"the hub refused this node: {reply.reason}")
     expected = wire.proof(token, "hub", challenge.nonce, mine, node)
@@ -277,10 +278,6 @@ def _phases(states: tuple[RankState, ...]) -> list[tuple[int, int, bool]]:
     return [
         (state.rank, state.process.pid, state.phase in ("exception", "exit")) for state in states
     ]
-
-
-def _say(text: str) -> None:
-    print(f"unstuck: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

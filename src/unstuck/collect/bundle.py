@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from unstuck._version import __version__
 from unstuck.errors import (
     BundleDamagedError,
     BundleNotFoundError,
@@ -32,7 +33,6 @@ from unstuck.errors import (
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import SCHEMA as VERDICT_SCHEMA
 from unstuck.model.verdict import Verdict, VerdictFile
-from unstuck._version import __version__
 
 SCHEMA = "unstuck.incident/1"
 FILES = ("verdict.json", "snapshot.json", "about.json")

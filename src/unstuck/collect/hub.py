@@ -94,7 +94,7 @@ class Hub:
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         mine = wire.nonce()
         writer.write(wire.encode(wire.Challenge(mine)))
-        hello = await wire.receive(reader, timeout=5)
+        hello = await wire.receive(reader, within=5)
         if not isinstance(hello, wire.Hello):
             raise ConnectionError("not an unstuck agent")
         expected = wire.proof(self._token, "agent", mine, hello.nonce, hello.node)

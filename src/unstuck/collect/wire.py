@@ -85,14 +85,14 @@ def encode(message: Message) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-async def receive(reader: asyncio.StreamReader, timeout: float | None = None) -> Message:
-    """Read one message.
+async def receive(reader: asyncio.StreamReader, within: float | None = None) -> Message:
+    """Read one message, `within` so many seconds.
 
     Raises:
         ConnectionError: the other side closed, or does not speak this protocol.
         TimeoutError: nothing complete came in time.
     """
-    async with asyncio.timeout(timeout):
+    async with asyncio.timeout(within):
         try:
             (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
             if length > _MOST_BYTES:

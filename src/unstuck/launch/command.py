@@ -1,6 +1,5 @@
 """Understand a launch command as far as watching needs it: how many nodes, which is first."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -79,7 +78,7 @@ def _plain(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
 def _torchrun_arguments(argv: Sequence[str]) -> list[str] | None:
     """Return what follows torchrun, or None when the command is something else."""
     for index, word in enumerate(argv):
-        if os.path.basename(word) == "torchrun":
+        if Path(word).name == "torchrun":
             return list(argv[index + 1 :])
         if word == "-m" and argv[index + 1 : index + 2] and argv[index + 1] in _LAUNCHER_MODULES:
             return list(argv[index + 2 :])
@@ -110,7 +109,7 @@ def _option(options: Mapping[str, str], env: Mapping[str, str], name: str) -> st
 
 def _python_script(argv: Sequence[str]) -> list[str]:
     """Return the script and its arguments of `python [options] script.py …`; empty for others."""
-    if not os.path.basename(argv[0]).startswith("python"):
+    if not Path(argv[0]).name.startswith("python"):
         return []
     index = 1
     while index < len(argv) and argv[index].startswith("-"):

@@ -34,8 +34,10 @@ class Deaf:
         for watcher in self._watchers:
             now = watcher.look(time.monotonic())
             alive = procfs.stat(watcher.pid)
-            if alive is not None and alive.state not in "ZX" and _deaf(
-                self._before[watcher.pid], now
+            if (
+                alive is not None
+                and alive.state not in "ZX"
+                and _deaf(self._before[watcher.pid], now)
             ):
                 kill(watcher.pid)
 

@@ -3,10 +3,10 @@
 import contextlib
 import os
 import signal
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from unstuck.errors import UserError
 from unstuck.launch import leftovers
@@ -52,16 +52,11 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return code if code >= 0 else 128 - code
 
-    def _spawn(self, mask: set[signal.Signals]) -> int:
-        extra = {} if self._shares_terminal else {"setpgroup": 0}
+    def _spawn(self, mask: Iterable[int]) -> int:
+        group: dict[str, Any] = {} if self._shares_terminal else {"setpgroup": 0}
+        command = self._argv[0]
         try:
-            return os.posix_spawnp(
-                self._argv[0],
-                self._argv,
-                dict(self._env),
-                setsigmask=mask,
-                **extra,
-            )
+            return os.posix_spawnp(command, self._argv, dict(self._env), setsigmask=mask, **group)
         except FileNotFoundError as error:
             raise UserError(
                 f"there is no command {self._argv[0]}",
@@ -87,7 +82,8 @@ class Supervisor:
     def _reap(self) -> int:
         """Reap the command, after its exit code was told: it may be a rank itself."""
         done = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-        assert done is not None
+        if done is None:  # cannot be: without WNOHANG it waits
+            return 1
         code = done.si_status if done.si_code == os.CLD_EXITED else -done.si_status
         self._watchers.tell("exit", self._pid, code)
         os.waitpid(self._pid, 0)
@@ -131,8 +127,7 @@ class Supervisor:
         else:
             count = leftovers.end_all(self._mark, self._ours())
             if count and self._asked_at is None:
-                print(f"unstuck: ended {count} processes that outlived {self._argv[0]}",
-                      file=sys.stderr)  # fmt: skip
+                say(f"ended {count} processes that outlived {self._argv[0]}")
         self._watchers.finish()
 
     def _wait_for_ranks(self) -> None:

@@ -11,6 +11,7 @@ from typing import IO
 
 import msgspec
 
+from unstuck.console import say
 from unstuck.launch.hubplace import HubPlace
 
 _MOST_RESTARTS = 3
@@ -19,7 +20,9 @@ _MOST_RESTARTS = 3
 class Watchers:
     """Never in the way of the job: what cannot be started or dies for good is said, once."""
 
-    def __init__(self, run: Path, live: Path, host: str, hub: HubPlace, argv: tuple[str, ...]):
+    def __init__(
+        self, run: Path, live: Path, host: str, hub: HubPlace, argv: tuple[str, ...]
+    ) -> None:
         self._run = run
         self._live = live
         self._host = host
@@ -43,10 +46,10 @@ class Watchers:
                 continue
             self._restarts += 1
             if self._restarts > _MOST_RESTARTS:
-                _say(f"the {name} died again; the job runs on without it")
+                say(f"the {name} died again; the job runs on without it")
                 self._forget(name)
                 continue
-            _say(f"the {name} died (exit code {process.returncode}); starting it again")
+            say(f"the {name} died (exit code {process.returncode}); starting it again")
             self._restart(name)
 
     def tell(self, *words: object) -> None:
@@ -134,7 +137,3 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
         except subprocess.TimeoutExpired:
             continue
         return
-
-
-def _say(text: str) -> None:
-    print(f"unstuck: {text}", file=sys.stderr, flush=True)

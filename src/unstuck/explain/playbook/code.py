@@ -68,7 +68,7 @@ def rank_left_early(facts: Facts) -> Advice:
 
 def busy_elsewhere(facts: Facts) -> Advice:
     """Wait or move the work; never cut it short blindly."""
-    saving = facts.says("save", "checkpoint", "write")
+    saving = facts.does("save(", "save_", "checkpoint", ".write(")
     do = (
         facts.on_host(f"py-spy dump --pid {facts.pid}", "twice: does the line move"),
         "share this work among the ranks, or do it before init_process_group",

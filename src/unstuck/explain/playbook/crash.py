@@ -10,25 +10,33 @@ _FIRST_LINES = "look at the last lines of {who}'s own stderr, before the other r
 
 def process_crash(facts: Facts) -> Advice:
     """Choose by how the process ended."""
+    if facts.does("bus error"):
+        return _bus_error(facts)
+    if facts.first.doing.startswith(("raised", "failed with")):
+        return _exception(facts)
     for words, advice in _BY_ENDING:
-        if facts.says(*words):
+        if facts.does(*words):
             return advice(facts)
-    return _exception(facts) if facts.says("raised", "error", "exception") else _exit_code(facts)
+    return _exit_code(facts)
 
 
 def out_of_memory(facts: Facts) -> Advice:
-    """Tell memory of the host from memory of the device."""
-    if facts.says("cuda out of memory", "outofmemoryerror", "device memory", "gpu memory"):
+    """Tell memory of the host from memory of the device, and a kill from a refusal."""
+    if facts.does("cuda out of memory", "outofmemoryerror", "device memory", "gpu memory"):
         return _device_memory(facts)
+    if facts.first.doing.startswith(("raised", "failed with")):
+        look = facts.on_host("free -h; ulimit -v; df -h /dev/shm", "what is short")
+    else:
+        look = facts.on_host("dmesg -T | grep -i 'killed process'", "what it held")
     return Advice(
         do=(
-            facts.on_host("dmesg -T | grep -i 'killed process'", "how much it held when killed"),
+            look,
             "give it more host memory (Slurm: --mem; container: memory limit), or "
             "start fewer DataLoader workers",
             "if its memory grows with every epoch, look for a list that keeps tensors",
         ),
         dont=(
-            "do not lower the GPU batch size first: the kernel killed it for host memory",
+            "do not lower the GPU batch size first: it is the host that is short",
             "do not call empty_cache or gc.collect every step: they free nothing that is in use",
         ),
     )
@@ -100,7 +108,7 @@ def _segfault(facts: Facts) -> Advice:
             facts.on_host(f"coredumpctl gdb {facts.pid}", "native stack, if cores are kept"),
         ),
         dont=(
-            "do not set TORCH_DISTRIBUTED_DEBUG=DETAIL to learn more: see above",
+            "do not set TORCH_DISTRIBUTED_DEBUG=DETAIL to learn more: it can be the crash",
             _CASCADE.format(who=facts.who),
         ),
     )
@@ -176,9 +184,9 @@ _BY_ENDING: tuple[tuple[tuple[str, ...], Callable[[Facts], Advice]], ...] = (
         ("terminate called without an active exception", "while leaving", "at exit"),
         _aborted_at_exit,
     ),
-    (("sigkill", "signal 9", "code -9"), _killed),
+    (("sigkill", "signal 9", "code -9", "without a word"), _killed),
     (("sigsegv", "signal 11", "segmentation"), _segfault),
-    (("sigbus", "signal 7", "bus error"), _bus_error),
+    (("sigbus", "signal 7"), _bus_error),
     (("sigabrt", "signal 6", "code -6", "aborted"), _aborted),
     (("sigterm", "signal 15"), _terminated),
     (("sighup", "signal 1 ", "signal 1)"), _hung_up),

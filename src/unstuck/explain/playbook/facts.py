@@ -4,6 +4,8 @@ from msgspec import Struct
 
 from unstuck.model.verdict import Culprit, Verdict
 
+MOST_HOSTS = 8
+
 _NOBODY = Culprit(rank=-1, host="", doing="")
 
 
@@ -24,16 +26,34 @@ class Facts:
         self.several = len(verdict.culprits) > 1
         roots = [item.text for item in verdict.evidence if item.role == "root"]
         doings = [f"{c.doing} {c.function} {c.code}" for c in verdict.culprits]
-        self._text = " ".join([*doings, *roots, verdict.summary]).lower()
+        self._doings = " ".join(doings).lower()
+        self._text = " ".join([self._doings, *roots, verdict.summary]).lower()
 
     def says(self, *words: str) -> bool:
         """Tell whether the culprits' doings or the root evidence hold one of these words."""
         return any(word in self._text for word in words)
 
+    def does(self, *words: str) -> bool:
+        """Tell whether the culprits' own doings, function or source line hold one of these."""
+        return any(word in self._doings for word in words)
+
     @property
     def host(self) -> str:
         """The first culprit's host, in words where it is not known."""
         return self.first.host or "its host"
+
+    @property
+    def address(self) -> str:
+        """The first culprit's host as a command takes it."""
+        return self.first.host or "<host>"
+
+    @property
+    def addresses(self) -> str:
+        """The hosts of all culprits, separated by commas; cut where they are many."""
+        hosts = list(dict.fromkeys(c.host for c in self.verdict.culprits if c.host))
+        if len(hosts) > MOST_HOSTS:
+            return ",".join(hosts[:MOST_HOSTS]) + ",..."
+        return ",".join(hosts) or "<host>"
 
     @property
     def pid(self) -> str:
@@ -50,15 +70,10 @@ class Facts:
         return f" at {self.first.file.rsplit('/', 1)[-1]}:{self.first.line}"
 
     @property
-    def op(self) -> str:
-        """`all_reduce number 7`, or a plain word where no operation is stuck."""
-        stuck = self.verdict.stuck
-        return f"{stuck.op} number {stuck.number}" if stuck else "the next collective"
-
-    @property
     def stuck_op(self) -> str:
         """`all_reduce`, or a plain word where no operation is stuck."""
-        return self.verdict.stuck.op if self.verdict.stuck else "collective"
+        stuck = self.verdict.stuck
+        return stuck.op.rsplit(":", 1)[-1] if stuck else "collective"
 
     def on_host(self, command: str, why: str = "") -> str:
         """Return a command with the host it belongs on, and what it shows or does."""

@@ -57,12 +57,14 @@ def resource_contention(facts: Facts) -> Advice:
 
 def host_deadlock(facts: Facts) -> Advice:
     """Choose by what the rank is locked up in."""
-    if facts.says("gil"):
+    if facts.does("the gil", "holds gil"):
         return _gil(facts)
-    if facts.says("dataloader", "data loader", "_next_data", "loader worker"):
+    if facts.does("dataloader", "_next_data", "_try_get_data"):
         return _dataloader(facts)
-    if facts.says("uninterruptible", "state d", "disk", "nfs"):
+    if facts.does("uninterruptible", "disk", "file system"):
         return _kernel_io(facts)
+    if facts.does("waits for data", "a pipe", "a socket", "a child process"):
+        return _other_process(facts)
     return _lock(facts)
 
 
@@ -72,11 +74,11 @@ def hardware_fault(facts: Facts) -> Advice:
         do=(
             facts.on_host("dmesg -T | grep -iE 'xid|nvrm|aer|mce|i/o error'", "what broke"),
             f"go on from the last checkpoint without {facts.host}",
-            f"`scontrol update nodename={facts.host} state=drain reason=hardware`",
+            f"`scontrol update nodename={facts.addresses} state=drain reason=hardware`",
         ),
         dont=(
             "do not restart on the same machine: the fault is still there",
-            "do not reinstall torch or the driver before the kernel log is read",
+            "do not reinstall torch or the driver first: the kernel log says what broke",
         ),
     )
 
@@ -129,6 +131,20 @@ def _kernel_io(facts: Facts) -> Advice:
         dont=(
             "do not expect kill -9 to work: it acts when the kernel call returns",
             facts.no_longer_timeout(),
+        ),
+    )
+
+
+def _other_process(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host(f"ls -l /proc/{facts.pid}/fd", "which pipes and sockets it has"),
+            facts.on_host(f"ps --ppid {facts.pid} -o pid,stat,wchan:20,cmd", "its children"),
+            f"give the read{facts.place} a timeout, so that it raises instead",
+        ),
+        dont=(
+            facts.no_longer_timeout(),
+            "do not look at the collectives: this wait is outside of them",
         ),
     )
 

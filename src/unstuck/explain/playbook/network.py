@@ -7,7 +7,7 @@ def partition(facts: Facts) -> Advice:
     """Look at the link; decide which side goes on."""
     return Advice(
         do=(
-            f"from another host: `ping -c 3 {facts.host}`, `ss -tin dst {facts.host}`",
+            f"from another host: `ping -c 3 {facts.address}`, `ss -tin dst {facts.address}`",
             facts.on_host("ip -s link", "link down, errors, drops; then the switch"),
             "if it stays cut: end one side, go on from the checkpoint with the other",
         ),
@@ -22,12 +22,12 @@ def node_failure(facts: Facts) -> Advice:
     """Confirm it, then go on without the machine."""
     return Advice(
         do=(
-            f"`ping -c 3 {facts.host}`; no answer: its console, `sinfo -R -n {facts.host}`",
-            f"go on without it: `sbatch --exclude={facts.host}` or --nnodes=MIN:MAX",
+            f"`ping -c 3 {facts.address}`; no answer: its console, `sinfo -R -n {facts.addresses}`",
+            f"go on without it: `sbatch --exclude={facts.addresses}` or --nnodes=MIN:MAX",
             f"read its kernel log before {facts.host} takes ranks again",
         ),
         dont=(
-            "do not wait for torchrun: it does not notice a node that falls silent",
+            "do not wait for torchrun: nodes that fell silent went unnoticed in our tests",
             "do not look for the fault in the ranks that complain: they lost a peer",
         ),
     )

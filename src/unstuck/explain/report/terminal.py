@@ -11,6 +11,7 @@ One column of labels, one of text: the eye runs down the labels. The first line 
 block off from the log around it; the last ones are for who has more than ten seconds.
 """
 
+import contextlib
 import io
 import os
 import re
@@ -33,6 +34,9 @@ MOST_HOPS = 4
 MOST_LINES_OF_DOING = 3
 
 _CHAIN_MATTERS = {Cause.ORDER_INVERSION, Cause.COLLECTIVE_MISMATCH}
+_OVER = {Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY, Cause.NODE_FAILURE, Cause.RANK_LEFT_EARLY}
+"""What the culprit did is done: its seconds say how long ago."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _GLUE = "\ue000"
 _BLANK = Text()
@@ -76,7 +80,8 @@ def render_for(
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     width = NARROWEST
     if terminal:
-        width = os.get_terminal_size(stream.fileno()).columns
+        with contextlib.suppress(OSError):
+            width = os.get_terminal_size(stream.fileno()).columns
     return render(
         verdict,
         width=width,
@@ -148,7 +153,8 @@ class _Block:
 
     def _culprits(self) -> list[Text]:
         if not self.verdict.culprits:
-            return self._row("what", "bold red", self._clean(self.verdict.summary), style="bold")
+            summary = self._clean(self.verdict.summary) or "no rank to blame was found"
+            return self._row("what", "bold red", summary, style="bold")
         alike: dict[tuple[str, str, int, str], list[Culprit]] = {}
         for culprit in self.verdict.culprits:
             key = (culprit.doing, culprit.file, culprit.line, culprit.function)
@@ -162,7 +168,8 @@ class _Block:
 
     def _culprit(self, group: list[Culprit]) -> list[Text]:
         first = group[0]
-        lasted = f", {wording.duration(first.seconds)}" if first.seconds else ""
+        ago = " ago" if self.verdict.cause in _OVER else ""
+        lasted = f", {wording.duration(first.seconds)}{ago}" if first.seconds else ""
         doing = self._clean(first.doing) + lasted
         if len(group) == 1:
             label = f"rank {first.rank}"
@@ -172,7 +179,7 @@ class _Block:
         lines = self._row(label, "bold red", doing, style="bold")[:MOST_LINES_OF_DOING]
         where = self._where(group)
         if not first.file:
-            return lines + self._row("", "", where)
+            return lines + (self._row("", "", where) if where else [])
         return [*lines, *self._place(first, where), *self._code(first.code)]
 
     def _place(self, culprit: Culprit, where: str) -> list[Text]:
@@ -184,14 +191,14 @@ class _Block:
         room = space if together else self.room
         place = wording.place(file, culprit.line, function, room=room, dots=self.dots)
         if together:
-            return self._row("", "", f"{place}  ({where})")
+            return self._row("", "", f"{place}  ({where})" if where else place)
         return self._row("", "", place) + self._row("", "", where)
 
     def _where(self, group: list[Culprit]) -> str:
-        hosts = list(dict.fromkeys(self._clean(c.host) for c in group))
+        hosts = list(dict.fromkeys(self._clean(c.host) for c in group if c.host))
         text = ", ".join(hosts) if len(hosts) <= MOST_CULPRITS else f"on {len(hosts)} hosts"
         if len(group) == 1 and group[0].pid:
-            text += f", pid {group[0].pid}"
+            text = f"{text}, pid {group[0].pid}" if text else f"pid {group[0].pid}"
         return text
 
     def _code(self, code: str) -> list[Text]:
@@ -213,12 +220,14 @@ class _Block:
         since = self._since()
         if stuck is None:
             return self._row("waits", "dim", f"{who}{since}") + self._chain()
-        name = self._clean(stuck.description or stuck.group)
-        text = f"{who} in {stuck.op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
+        name = self._clean(stuck.description or f"group {stuck.group}")
+        op = stuck.op.rsplit(":", 1)[-1]
+        text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
         lines = self._row("waits", "dim", text)
         details = [part for part in (wording.size(stuck), since.removeprefix(", ")) if part]
-        if details:
-            lines += self._row("", "", "; ".join(details))
+        line = "; ".join(details)
+        for part in [line] if len(line) <= self.room else details:
+            lines += self._row("", "", part)
         if behind:
             lines += self._row("", "", f"{wording.named_ranks(behind)} wait behind them")
         return lines + self._chain()
@@ -256,7 +265,7 @@ class _Block:
 
     def _sure(self) -> list[Text]:
         verdict = self.verdict
-        because = self._clean(verdict.because) or "no other reading of what was seen"
+        because = self._clean(verdict.because) or "no reason was given"
         lines = self._row(str(verdict.confidence), "dim", because)
         for other in verdict.alternatives:
             text = f"{other.cause}: {self._clean(other.decide_by)}"

@@ -22,6 +22,7 @@ _DTYPES = {
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _MOST_HOLES = 3
+_MANY = 8
 _MOST_RUNS = 6
 
 
@@ -38,9 +39,8 @@ def ranks(numbers: Iterable[int]) -> str:
     runs = _runs(found)
     plain = ",".join(_run(run) for run in runs)
     holes = sorted(set(range(found[0], found[-1] + 1)) - set(found)) if len(runs) > 1 else []
-    if 0 < len(holes) <= _MOST_HOLES:
-        without = f"{found[0]}-{found[-1]} except {','.join(map(str, holes))}"
-        return min(plain, without, key=len)
+    if 0 < len(holes) <= _MOST_HOLES and len(found) >= _MANY:
+        return f"{found[0]}-{found[-1]} except {','.join(map(str, holes))}"
     if len(runs) > _MOST_RUNS:
         shown = ",".join(_run(run) for run in runs[:_MOST_RUNS])
         return f"{shown},... ({len(found)} in all)"

@@ -13,30 +13,29 @@ _WARM_UP = 5
 class Progress:
     """Watches a frontier (anything comparable) and remembers the gaps between its changes.
 
-    The first few gaps are start-up (compilation, first batch, buffers) and say nothing
-    about the steps that follow.
+    The first few operations are start-up (compilation, first batch, buffers) and say nothing
+    about those that follow.
 
     Example:
         >>> progress = Progress(0.0)
-        >>> progress.look("a", 1.0), progress.stalled_for(3.0)
+        >>> progress.look("a", 1, 1.0), progress.stalled_for(3.0)
         (True, 2.0)
     """
 
     def __init__(self, now: float) -> None:
         self._frontier: Hashable = None
         self._changed = now
-        self._seen = 0
+        self._done = 0
         self._gaps: deque[float] = deque(maxlen=_WINDOW)
 
-    def look(self, frontier: Hashable, now: float, *, counts: bool = True) -> bool:
-        """Note the frontier; return True when it moved. `counts`: learn from this gap."""
+    def look(self, frontier: Hashable, done: int, now: float) -> bool:
+        """Note the frontier and how many operations are done; return True when it moved."""
         if frontier == self._frontier:
             return False
-        if counts:
-            self._seen += 1
-            if self._seen > _WARM_UP:
-                self._gaps.append(now - self._changed)
+        if self._done >= _WARM_UP:
+            self._gaps.append(now - self._changed)
         self._frontier = frontier
+        self._done = done
         self._changed = now
         return True
 
@@ -49,7 +48,7 @@ class Progress:
         if not self._gaps:
             return Pace()
         return Pace(
-            gaps=len(self._gaps),
+            gaps=self._done - _WARM_UP,
             typical=round(median(self._gaps), 3),
             longest=round(max(self._gaps), 3),
         )

@@ -75,8 +75,8 @@ class RankWatcher:
         page = self._reader.read()
         report = page.report
         phase = report.get("phase", "start")
-        counts = phase == "run" and bool(report.get("groups"))
-        if self._progress.look(_frontier(page), now, counts=counts):
+        done = sum(report.get("groups", {}).values()) + report.get("p2p_issued", 0)
+        if self._progress.look(_frontier(page), done, now):
             self._forget_evidence()
         stuck = report.get("status", {}).values()
         behind = sum(enqueued - completed for enqueued, completed in stuck)
@@ -133,9 +133,7 @@ class RankWatcher:
             stale and report.get("phase") != "exit" and recorder.answers(f"{self.base}.sock")
         )
         with contextlib.suppress(OSError):
-            self._threads = stacks.take(
-                self.pid, report["stack_signal"], f"{self.base}.stacks"
-            )
+            self._threads = stacks.take(self.pid, report["stack_signal"], f"{self.base}.stacks")
             frames = stacks.main_thread(self._threads, report["main_thread"])
             self._stack = _with_source(frames)
         self._stack_at = time.monotonic()

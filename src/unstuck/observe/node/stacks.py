@@ -32,10 +32,10 @@ def take(pid: int, signal_number: int, file: str, timeout: float = 1.0) -> str:
 
 
 def main_thread(text: str, ident: int) -> tuple[CodeLine, ...]:
-    """Pick the main thread's frames out of faulthandler's text, innermost first.
+    r"""Pick the main thread's frames out of faulthandler's text, innermost first.
 
     Example:
-        >>> main_thread('Thread 0x1f (most recent call first):\\n  File "a.py", line 3 in f', 0x1F)
+        >>> main_thread('Thread 0x1f (most recent call first):\n  File "a.py", line 3 in f', 0x1F)
         (CodeLine(file='a.py', line=3, function='f', text='', user=False),)
     """
     frames: list[CodeLine] = []

@@ -6,6 +6,7 @@ Both write a few bytes into the shared page, and do nothing at all in a process 
 
 import time
 from types import TracebackType
+from typing import Self
 
 from unstuck.observe.probe.page import PageWriter
 
@@ -78,7 +79,7 @@ class section:  # noqa: N801 - reads as a word of the script: `with unstuck.sect
         self.timeout = timeout
         self.deadline = 0.0
 
-    def __enter__(self) -> "section":
+    def __enter__(self) -> Self:
         if self.timeout is not None:
             self.deadline = time.monotonic() + self.timeout
         _current.open.append(self)

@@ -20,7 +20,12 @@ class Beat:
     """Collects the report and writes it; survives any failure of its parts and names them."""
 
     def __init__(
-        self, page: PageWriter, path: str, groups: Groups, log: PointToPointLog, about: dict[str, Any]
+        self,
+        page: PageWriter,
+        path: str,
+        groups: Groups,
+        log: PointToPointLog,
+        about: dict[str, Any],
     ) -> None:
         self._page = page
         self._path = path

@@ -80,7 +80,8 @@ class PointToPointLog:
         bindings = self._c10d.torch._C._distributed_c10d
         group = bindings.ProcessGroup.unbox(args[0])
         name = str(group.group_name)
-        peer, tag = (args[1], args[2]) if len(args) > 2 else (-1, args[1])
+        *to, tag = args[1:]
+        peer = to[0] if to else -1
         if peer >= 0:
             peer = self._c10d.get_global_rank(group, peer)
         key = (name, kind, peer)

@@ -104,13 +104,15 @@ class PageReader:
 
     def read(self) -> Page:
         """Return the page as it is now; an unchanged report is not parsed again."""
-        beat = _BEAT.unpack_from(self._map, 8)
-        step = _STEP.unpack_from(self._map, 24)
-        section = _SECTION.unpack_from(self._map, 40)
+        beat, beat_time = _BEAT.unpack_from(self._map, 8)
+        step, step_time = _STEP.unpack_from(self._map, 24)
+        changes, changed, deadline = _SECTION.unpack_from(self._map, 40)
         (length,) = _NAME.unpack_from(self._map, _NAME_AT)
         name = self._map[_NAME_AT + 2 : _NAME_AT + 2 + min(length, _NAME_MAX)]
-        report = self._report()
-        return Page(*beat, *step, *section, name.decode(errors="replace"), report)
+        section = name.decode(errors="replace")
+        return Page(
+            beat, beat_time, step, step_time, changes, changed, deadline, section, self._report()
+        )
 
     def _report(self) -> dict[str, Any]:
         for _ in range(20):

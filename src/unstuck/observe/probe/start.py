@@ -7,6 +7,7 @@ import faulthandler
 import functools
 import os
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -188,8 +189,8 @@ def _give_each_attempt_its_own_store() -> None:
     launcher's store. (The other rendezvous kinds are mended by an environment variable
     that `unstuck run` sets.)
     """
-    import torch.distributed.rendezvous as rendezvous
-
+    # Not `from torch.distributed import rendezvous`: that is a function of the same name.
+    rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restarts == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
         return
@@ -199,7 +200,7 @@ def _give_each_attempt_its_own_store() -> None:
 
     @functools.wraps(original)
     def create(*args: Any, **kwargs: Any) -> Any:
-        from torch.distributed import PrefixStore
+        from torch._C._distributed_c10d import PrefixStore
 
         return PrefixStore(f"attempt_{restarts}", original(*args, **kwargs))
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
+from unstuck._version import __version__
 from unstuck.collect import bundle
 from unstuck.diagnose.verdict import diagnose as find_cause
 from unstuck.explain.advice import advise
 from unstuck.explain.report import machine, terminal, wording
 from unstuck.model.verdict import Verdict
-from unstuck.version import version
 
 FOUND = 1
 NOTHING = 0
@@ -39,7 +39,7 @@ def diagnose(path: Path, as_json: bool) -> int:
         wrote = incident.about.get("unstuck", "of unknown version")
         click.echo(
             f"unstuck: this verdict differs from the stored one ({_words(incident.verdict)}); "
-            f"stored by unstuck {wrote}, read by {version()}",
+            f"stored by unstuck {wrote}, read by {__version__}",
             err=True,
         )
     return FOUND if verdict else NOTHING

@@ -9,6 +9,13 @@ import importlib.util
 import os
 import sys
 
+TYPE_CHECKING = False  # typing itself takes milliseconds that every process would pay
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 WATCHED = "torch.distributed.distributed_c10d"
 
@@ -16,35 +23,42 @@ WATCHED = "torch.distributed.distributed_c10d"
 class _Loader:
     """Runs the module's own loader, then tells the probe that the module is there."""
 
-    def __init__(self, inner):
+    def __init__(self, inner: "Loader") -> None:
         self.inner = inner
 
-    def create_module(self, spec):
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
         return self.inner.create_module(spec)
 
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self.inner
+    def exec_module(self, module: "ModuleType") -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self.inner
         self.inner.exec_module(module)
         _start_probe(module)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
 
 
 class _Finder:
     """Finds one module once, through the ordinary path search."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self,
+        name: str,
+        path: "Sequence[str] | None" = None,
+        target: "ModuleType | None" = None,
+    ) -> "ModuleSpec | None":
+        """Return the spec of torch's module with our loader around its own."""
         if name != WATCHED:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment] - it acts as one
         return spec
 
 
-def _start_probe(module):
+def _start_probe(module: "ModuleType") -> None:
     try:
         _make_importable()
         from unstuck.observe.probe.start import start
@@ -54,7 +68,7 @@ def _start_probe(module):
         _complain(error)
 
 
-def _make_importable():
+def _make_importable() -> None:
     """Load `unstuck` from where `unstuck run` lives if this interpreter does not have it."""
     if importlib.util.find_spec("unstuck") is not None:
         return
@@ -62,12 +76,14 @@ def _make_importable():
     spec = importlib.util.spec_from_file_location(
         "unstuck", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
     )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"unstuck is not at {package}")
     module = importlib.util.module_from_spec(spec)
     sys.modules["unstuck"] = module
     spec.loader.exec_module(module)
 
 
-def _complain(error):
+def _complain(error: BaseException) -> None:
     """Leave the reason for the agent, which says that this rank is unobserved and why."""
     try:
         name = f"rank-{os.environ.get('RANK', 'x')}.{os.getpid()}.problem"
@@ -77,7 +93,7 @@ def _complain(error):
         return
 
 
-def _run_the_users_own():
+def _run_the_users_own() -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:

@@ -1,6 +1,15 @@
-"""Verdicts as the diagnosis makes them, one a situation that the block must show well."""
+"""The block looks as agreed, and never harms the terminal it is shown on."""
+
+import io
+import os
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
 
 from unstuck.explain.advice import advise
+from unstuck.explain.report.terminal import WIDEST, render, render_for
 from unstuck.model.verdict import (
     Alternative,
     Cause,
@@ -10,6 +19,9 @@ from unstuck.model.verdict import (
     Verdict,
 )
 
+GOLDEN = Path(__file__).parents[3] / "golden" / "terminal"
+BUNDLE = Path("runs/2026-11-15T12-20-03/incident-1")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 SINCE = "2026-11-15T12:29:27+00:00"
 MADE = "2026-11-15T12:30:01+00:00"
 
@@ -220,3 +232,139 @@ SITUATIONS = {
         "transport-stall": TRANSPORT,
     }.items()
 }
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize("look", ["plain-80", "colour-100"])
+def test_block_matches_its_golden_rendering(name: str, look: str) -> None:
+    kind, width = look.split("-")
+    text = render(SITUATIONS[name], width=int(width), colour=kind == "colour", bundle=BUNDLE)
+    golden = GOLDEN / f"{name}.{look}.txt"
+    if os.environ.get("UNSTUCK_GOLDEN") == "write":
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+
+    assert golden.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize("width", [40, 80, 93, 300])
+def test_no_line_exceeds_the_width(name: str, width: int) -> None:
+    text = render(SITUATIONS[name], width=width, colour=True, bundle=BUNDLE)
+    allowed = min(max(width, 80), WIDEST)
+
+    assert max(len(ANSI.sub("", line)) for line in text.splitlines()) <= allowed
+
+
+def test_typical_stall_fits_in_sixteen_lines() -> None:
+    text = render(SITUATIONS["one-of-four"], width=80, colour=False, bundle=BUNDLE)
+
+    assert len(text.strip().splitlines()) <= 16
+
+
+def test_cause_and_culprit_come_first() -> None:
+    first, second, *_ = render(advise(ONE_OF_FOUR), width=80, colour=False).splitlines()
+
+    assert "busy-elsewhere" in first
+    assert "rank 2  is asleep" in second
+
+
+def test_plain_block_is_ascii_even_for_foreign_source_lines() -> None:
+    assert render(LONG, width=80, colour=False).isascii()
+
+
+def test_escape_sequences_of_the_job_do_not_reach_the_terminal() -> None:
+    hostile = Culprit(rank=1, host="n\x1b]0;x\x07", doing="raised E: \x1b[2J\x9b1m gone", pid=1)
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=(hostile,))
+    text = render(verdict, width=80, colour=True)
+
+    assert not re.search(r"[\x07\x9b]", text)
+    assert "\x1b" not in ANSI.sub("", text)
+    assert "\x1b[2J" not in text
+
+
+def test_brackets_in_messages_are_not_markup() -> None:
+    odd = Culprit(rank=1, host="n", doing="raised KeyError: '[bold]x[/nope]'", pid=1)
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=(odd,))
+
+    assert "'[bold]x[/nope]'" in render(verdict, width=80, colour=True)
+
+
+def test_commands_are_not_broken_across_lines() -> None:
+    command = "`py-spy dump --locals --pid 1483920`"
+
+    assert command in render(SITUATIONS["long-names"], width=80, colour=False)
+
+
+def test_many_different_culprits_are_cut_with_a_count() -> None:
+    culprits = tuple(Culprit(rank=r, host="n", doing=f"does {r}", pid=r) for r in range(1, 8))
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=culprits)
+
+    assert "and ranks 4-7: see the bundle" in render(verdict, width=80, colour=False)
+
+
+def test_rank_that_was_never_seen_leaves_no_empty_line() -> None:
+    unseen = Culprit(rank=3, host="", doing="was never seen in this job")
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=(unseen,), alternatives=())
+    _, second, third, *_ = render(verdict, width=80, colour=False).splitlines()
+
+    assert second == "   rank 3  was never seen in this job"
+    assert third.startswith("    waits  ")
+
+
+def test_verdict_without_culprit_and_summary_still_says_so() -> None:
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, culprits=(), summary="")
+
+    assert "no rank to blame was found" in render(verdict, width=80, colour=False)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that claims to be a terminal of the default size."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return -1
+
+
+def ninety_columns(_fd: int) -> os.terminal_size:
+    return os.terminal_size((90, 24))
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setattr(os, "get_terminal_size", ninety_columns)
+    return Terminal(io.BytesIO(), encoding="utf-8")
+
+
+def test_terminal_gets_colour_and_its_own_width(terminal: Terminal) -> None:
+    text = render_for(terminal, ONE_OF_FOUR, environ={})
+
+    assert text == render(ONE_OF_FOUR, width=90, colour=True)
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_color_keeps_line_drawing_but_no_colour(
+    terminal: Terminal, environ: dict[str, str]
+) -> None:
+    text = render_for(terminal, ONE_OF_FOUR, environ=environ)
+
+    assert "\x1b" not in text
+    assert "\u2501" in text
+
+
+def test_terminal_without_utf8_gets_ascii_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", ninety_columns)
+    text = render_for(Terminal(io.BytesIO(), encoding="latin-1"), ONE_OF_FOUR, environ={})
+
+    assert "\x1b[" in text
+    assert ANSI.sub("", text).isascii()
+
+
+def test_pipe_gets_plain_ascii() -> None:
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    text = render_for(pipe, ONE_OF_FOUR, environ={})
+
+    assert "\x1b" not in text
+    assert text.isascii()

@@ -1,0 +1,1 @@
+"""The knowledge base: failure signatures with causes, dead ends and workarounds."""

@@ -1,0 +1,157 @@
+"""What a knowledge-base record is. One TOML file a record; unknown keys are errors.
+
+A signature alone never gives one cause: `causes` lists those it can have, each with the
+evidence that separates it from the others. A record that `refines` another one has no
+pattern of its own: it is the answer when its parent's pattern matched and all its `facts`
+hold. No text without its Chinese, no rate without its count, no claim without its source.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from unstuck.model.log import LogFact
+from unstuck.model.verdict import Cause
+
+
+class Role(StrEnum):
+    """What a matching line says about the failure."""
+
+    ROOT = "root"
+    """It is the failure itself."""
+    CASCADE = "cascade"
+    """A consequence: the failure is elsewhere."""
+    EITHER = "either"
+    """Root or cascade, depending on what else is in the logs."""
+    DIAGNOSTIC = "diagnostic"
+    """It helps to find the failure but is none."""
+    HARMLESS = "harmless"
+    """It looks like a failure and is none."""
+
+
+class Tier(StrEnum):
+    """How well the record is known, best first."""
+
+    MEASURED = "measured"
+    REPRODUCED = "reproduced"
+    """The message was produced here and compared letter by letter."""
+    REPORTED = "reported"
+    """From public reports, linked."""
+    UNVERIFIED = "unverified"
+
+
+class Text(Struct, frozen=True, forbid_unknown_fields=True):
+    """One text in both languages; both must be real."""
+
+    en: str
+    zh: str
+
+
+class Rate(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How often something helped or failed: measured runs, or a count of public reports."""
+
+    successes: int
+    runs: int
+    kind: str = "reported"
+    """`measured` or `reported`."""
+    scenario: str = ""
+    torch: str = ""
+
+
+class PossibleCause(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One cause the signature can have, and the evidence that separates it."""
+
+    cause: Cause
+    evidence: Text
+    facts: tuple[LogFact, ...] = ()
+    """When all of these hold in the logs, this cause is the likely one."""
+    reported: int = 0
+    """In how many public reports this was the established cause."""
+    sources: tuple[str, ...] = ()
+
+
+class DeadEnd(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What people try that does not help, and why."""
+
+    action: Text
+    why: Text
+    condition: Text | None = None
+    rate: Rate | None = None
+    sources: tuple[str, ...] = ()
+
+
+class Workaround(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What helps: the action, and how exactly (a command, a line of code)."""
+
+    action: Text
+    how: Text
+    condition: Text | None = None
+    rate: Rate | None = None
+    sources: tuple[str, ...] = ()
+
+
+class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
+    """Another record that looks alike, and how to tell them apart."""
+
+    record: str
+    tell: Text
+
+
+class Graph(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What leads to what; ids of other records."""
+
+    leads_to: tuple[str, ...] = ()
+    preceded_by: tuple[str, ...] = ()
+    confused_with: tuple[Confusion, ...] = ()
+
+
+class Version(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where the message or the behaviour exists or changed."""
+
+    range: str
+    """For example `torch>=2.4` or `nccl<2.27.3`."""
+    note: Text | None = None
+
+
+class Record(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One failure signature and what is known about it."""
+
+    id: str
+    """`domain/slug`, stable for ever; also the file's path below records/."""
+    title: Text
+    signature: str
+    """The message as printed, with … for what varies; for a derived record what it looks like."""
+    role: Role
+    domain: str
+    """pytorch, nccl, gloo, torchrun, ddp, dataloader, cuda, network, hccl, ray, rpc …"""
+    category: str
+    """timeout, mismatch, rendezvous, network, crash, memory, hardware, teardown, setting …"""
+    root_cause: Text
+    causes: tuple[PossibleCause, ...]
+    tier: Tier
+    anchors: tuple[str, ...] = ()
+    """Literals; every line that a pattern matches contains at least one. For fast scanning."""
+    patterns: tuple[str, ...] = ()
+    """Python regular expressions with named groups: rank, seq, op, numel_in, timeout_ms, host …"""
+    refines: str = ""
+    facts: tuple[LogFact, ...] = ()
+    must_match: tuple[str, ...] = ()
+    """Real lines."""
+    must_not_match: tuple[str, ...] = ()
+    dead_ends: tuple[DeadEnd, ...] = ()
+    workarounds: tuple[Workaround, ...] = ()
+    graph: Graph = field(default_factory=Graph)
+    versions: tuple[Version, ...] = ()
+    os_notes: dict[str, Text] = field(default_factory=dict[str, Text])
+    aliases: tuple[str, ...] = ()
+    """Other wordings under which people look for it, printed or not."""
+    error_code: str = ""
+    docs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    resolvable: bool = True
+    confidence: str = "likely"
+    """certain, likely or possible: that the causes listed are the right ones."""
+    first_seen: str = ""
+    last_confirmed: str = ""
+    last_updated: str = ""

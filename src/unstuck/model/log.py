@@ -1,0 +1,76 @@
+"""What was read in logs: lines, matches of knowledge-base records, and facts about the job."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class LogFact(StrEnum):
+    """Facts that separate the causes of one message; found by comparing lines and ranks."""
+
+    ONE_ELEMENT = "one-element"
+    """The stuck collective has one element: a barrier, or a flag."""
+    FIRST_COLLECTIVE = "first-collective"
+    """Its number is 1 or 2."""
+    EARLY = "early"
+    """Its number is small (under 100): before or at the start of training."""
+    GATHER_OP = "gather-op"
+    """It is an all-gather, gather or broadcast, as saving and evaluation issue."""
+    SOME_SILENT = "some-silent"
+    """Some ranks of the job complain and others say nothing."""
+    ALL_WAIT = "all-wait"
+    """All ranks wait in the same operation with the same number."""
+    NUMBER_DIFFERS = "number-differs"
+    """Ranks are at different numbers of one group."""
+    OP_DIFFERS = "op-differs"
+    """Ranks are at different operations with the same number."""
+    SIZE_DIFFERS = "size-differs"
+    EARLIER_FAILURE = "earlier-failure"
+    """Another rank had failed before."""
+    OUT_OF_MEMORY = "out-of-memory"
+    """An out-of-memory message stands near or before it."""
+    PREPARING = "preparing"
+    """Tokenising, mapping, grouping, downloading: a preparation was still going on."""
+    SAVING = "saving"
+    EVALUATING = "evaluating"
+    GENERATING = "generating"
+    LOADING = "loading"
+    """Weights or shards were being loaded."""
+    COMPILING = "compiling"
+    AT_END = "at-end"
+    """Training had finished, or an epoch just ended."""
+    QUEUE_DIFFERS = "queue-differs"
+    """Ranks report different numbers of queued work."""
+    REFUSED = "refused"
+    """errno text: connection refused."""
+    UNREACHABLE = "unreachable"
+    """errno text: no route, network unreachable, connection timed out."""
+    LOOPBACK = "loopback"
+    """A loopback address where another host should be."""
+    LINK_LOCAL = "link-local"
+    """fe80:: or 169.254."""
+    FEWER_JOINED = "fewer-joined"
+    MORE_JOINED = "more-joined"
+    KILLED = "killed"
+    """A process was killed by signal 9."""
+
+
+class LogLine(Struct, frozen=True, omit_defaults=True):
+    """One line, with what its prefix says about where it comes from."""
+
+    file: str
+    line: int
+    text: str
+    rank: int | None = None
+    host: str = ""
+    time: float | None = None
+    """Unix time where the line has one."""
+
+
+class LogMatch(Struct, frozen=True, omit_defaults=True):
+    """A line that a knowledge-base record recognises, with the fields it names."""
+
+    record: str
+    role: str
+    line: LogLine
+    fields: dict[str, str]

@@ -1,0 +1,127 @@
+"""Every cause has advice that can be followed as it stands."""
+
+import msgspec
+import pytest
+
+from unstuck.explain.advice import PLAYBOOK, advise
+from unstuck.model.verdict import (
+    Cause,
+    Confidence,
+    Culprit,
+    Evidence,
+    StuckOperation,
+    Verdict,
+)
+
+
+def verdict(cause: Cause, doing: str = "is somewhere", **culprit: object) -> Verdict:
+    known: dict[str, object] = {"rank": 2, "host": "node7", "pid": 4711, "doing": doing}
+    return Verdict(
+        cause=cause,
+        confidence=Confidence.CERTAIN,
+        culprits=(msgspec.convert({**known, **culprit}, Culprit),),
+        victims=(0, 1, 3),
+        since="2026-11-15T12:29:27+00:00",
+        stuck=StuckOperation("all_reduce", 7, "0", 4, waiting=(0, 1, 3), missing=(2,)),
+    )
+
+
+@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("blamed", [True, False])
+def test_every_cause_has_short_advice_with_reasons(cause: Cause, blamed: bool) -> None:
+    before = verdict(cause)
+    if not blamed:
+        before = msgspec.structs.replace(before, culprits=(), stuck=None)
+    after = advise(before)
+
+    assert 1 <= len(after.do) <= 3
+    assert 1 <= len(after.dont) <= 2
+    assert all(item.startswith("do not ") and ": " in item for item in after.dont)
+    assert not any(item.startswith("do not") for item in after.do)
+    assert len({*after.do, *after.dont}) == len(after.do) + len(after.dont)
+    assert all(item.count("`") % 2 == 0 for item in (*after.do, *after.dont))
+    assert msgspec.structs.replace(after, do=(), dont=()) == before
+
+
+def test_playbook_covers_the_whole_vocabulary() -> None:
+    assert set(PLAYBOOK) == set(Cause)
+
+
+@pytest.mark.parametrize(
+    ("cause", "doing", "words"),
+    [
+        (Cause.PROCESS_STOPPED, "is stopped (state T)", "on node7: `kill -CONT 4711`"),
+        (Cause.PROCESS_STOPPED, "is held by a debugger", "TracerPid"),
+        (Cause.HOST_DEADLOCK, "holds the GIL in a C call", "py-spy dump --native --pid 4711"),
+        (Cause.HOST_DEADLOCK, "waits for its DataLoader workers", "ps --ppid 4711"),
+        (Cause.HOST_DEADLOCK, "waits for the disk (uninterruptible)", "/proc/4711/stack"),
+        (Cause.HOST_DEADLOCK, "waits for data from a pipe", "/proc/4711/fd"),
+        (Cause.HOST_DEADLOCK, "waits for a lock", "py-spy dump --locals --pid 4711"),
+        (Cause.PROCESS_CRASH, "failed with ValueError: worker got signal 9", "fix what rank 2"),
+        (Cause.PROCESS_CRASH, "was killed by SIGKILL", "dmesg"),
+        (Cause.PROCESS_CRASH, "is gone without a word", "dmesg"),
+        (Cause.PROCESS_CRASH, "was killed by SIGSEGV", "PYTHONFAULTHANDLER=1"),
+        (Cause.PROCESS_CRASH, "was killed by SIGBUS", "df -h /dev/shm"),
+        (Cause.PROCESS_CRASH, "failed with RuntimeError: Bus error", "df -h /dev/shm"),
+        (Cause.PROCESS_CRASH, "was killed by SIGABRT", "line above the abort"),
+        (
+            Cause.PROCESS_CRASH,
+            "had finished its work and died by SIGABRT while leaving the interpreter",
+            "destroy_process_group()",
+        ),
+        (Cause.PROCESS_CRASH, "was killed by SIGTERM", "scontrol show job"),
+        (Cause.PROCESS_CRASH, "was killed by SIGHUP", "tmux"),
+        (Cause.PROCESS_CRASH, "ended with exit code 3", "last lines of rank 2's own stderr"),
+        (Cause.OUT_OF_MEMORY, "was killed by SIGKILL", "killed process"),
+        (Cause.OUT_OF_MEMORY, "failed with MemoryError", "free -h"),
+        (Cause.OUT_OF_MEMORY, "failed with OutOfMemoryError: CUDA out of memory", "device"),
+    ],
+)
+def test_first_thing_to_do_follows_what_the_culprit_does(
+    cause: Cause, doing: str, words: str
+) -> None:
+    assert words in advise(verdict(cause, doing)).do[0]
+
+
+def test_dead_end_names_who_never_issued_the_operation() -> None:
+    advice = advise(verdict(Cause.UNEVEN_WORK))
+
+    assert any("rank 2 never issued this all_reduce" in item for item in advice.dont)
+
+
+def test_saving_rank_is_not_to_be_killed_but_a_saved_path_says_nothing() -> None:
+    saving = advise(verdict(Cause.BUSY_ELSEWHERE, code="torch.save(state, path)"))
+    other = verdict(Cause.BUSY_ELSEWHERE)
+    seen = (Evidence("rank 2: stack", "main thread at /checkpoints/train.py:3", "root"),)
+    other = advise(msgspec.structs.replace(other, evidence=seen))
+
+    assert "do not kill rank 2" in saving.dont[0]
+    assert not any("kill" in item for item in other.dont)
+
+
+def test_all_stopped_ranks_of_a_host_go_on_with_one_command() -> None:
+    one = verdict(Cause.PROCESS_STOPPED)
+    more = (Culprit(3, "node7", "is stopped", pid=4712), Culprit(9, "node8", "is stopped", pid=5))
+    advice = advise(msgspec.structs.replace(one, culprits=(*one.culprits, *more)))
+
+    assert advice.do[0].startswith("on node7: `kill -CONT 4711 4712`")
+    assert "the same on the other hosts" in advice.do[0]
+
+
+def test_all_lost_hosts_are_excluded_at_once() -> None:
+    lost = tuple(Culprit(r, f"node{r // 2}", "is on a silent host") for r in range(4))
+    advice = advise(msgspec.structs.replace(verdict(Cause.NODE_FAILURE), culprits=lost))
+
+    assert "`sbatch --exclude=node0,node1`" in advice.do[1]
+
+
+def test_unknown_pid_leaves_a_placeholder_that_says_whose() -> None:
+    assert "<pid of rank 2>" in advise(verdict(Cause.STRAGGLER, pid=0)).do[0]
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_detail_mode_is_never_recommended(cause: Cause) -> None:
+    for doing in ("was killed by SIGSEGV", "waits for a lock"):
+        recommended = [item for item in advise(verdict(cause, doing)).do if "DETAIL" in item]
+
+        assert all(item.startswith("unset ") for item in recommended)
