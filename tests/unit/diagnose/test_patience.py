@@ -1,8 +1,8 @@
 """How long is too long is learned from the job."""
 
 import pytest
-from jobs import job
 
+from jobs import job
 from unstuck.diagnose.patience import patience
 from unstuck.model.rank import Pace
 
