@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import BIN
+from watched import BIN
 
 pytestmark = pytest.mark.system
 
