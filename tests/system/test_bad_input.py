@@ -59,7 +59,7 @@ def test_a_hub_address_that_is_none(tmp_path: Path, hub: str) -> None:
 
 def test_a_hub_on_a_host_that_nobody_knows(tmp_path: Path) -> None:
     result = _run("--run-dir", str(tmp_path / "run"), "--hub", "nowhere.invalid:29529", "true")
-    assert result.returncode == WORLD_ERROR
+    assert result.returncode == USER_ERROR
     assert "nowhere.invalid" in _complaint(result)
 
 
