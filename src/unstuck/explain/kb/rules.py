@@ -205,6 +205,8 @@ def lines(record: Record) -> Iterator[Finding]:
             field = f"{name}[{number}]"
             if not line.strip():
                 yield field, "is empty"
+            elif "\n" in line:
+                yield field, "is more than one line; patterns see one"
             elif bool(matcher.confirm(line)) is not wanted:
                 says = "is not matched" if wanted else "is matched"
                 yield field, f"{says} by this record: {short(line)}"
