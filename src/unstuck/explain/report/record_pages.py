@@ -13,7 +13,7 @@ from unstuck.explain.kb import words
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.schema import Record, Text
 from unstuck.explain.kb.words import LANGUAGES, say
-from unstuck.explain.report.record import Part, about, address, outline
+from unstuck.explain.report.record import Part, about, address, named, outline
 
 SCHEMA = "unstuck.records/1"
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -133,7 +133,7 @@ def _entry(part: Part) -> str:
 
 def _link(source: str) -> str:
     target = address(source)
-    shown = escape(source.removeprefix("https://"))
+    shown = escape(named(source))
     return f'<a href="{escape(target)}">{shown}</a>' if target else shown
 
 
