@@ -48,9 +48,11 @@ def problem(pattern: str) -> str:
         tree: Items = list(parser.parse(pattern))
     except (re.error, RecursionError, OverflowError) as error:
         return f"does not compile: {error}"
+    if why := _nested(tree):
+        return why
     if _leads_broadly(tree):
         return "starts with an open-ended repeat: begin with a literal, search finds it anywhere"
-    return _nested(tree) or _pairs(tree)
+    return _pairs(tree)
 
 
 def ignores_case(pattern: str) -> bool:
