@@ -41,7 +41,9 @@ def kb() -> None:
 
 
 @kb.command("list")
-@click.option("--tier", type=click.Choice([t.value for t in Tier]), help="Only those known this well.")
+@click.option(
+    "--tier", type=click.Choice([t.value for t in Tier]), help="Only those known this well."
+)
 @click.option("--role", type=click.Choice([r.value for r in Role]), help="Only those of this role.")
 @click.option("--domain", help="Only those of this domain, for example nccl.")
 @_extra
