@@ -1,5 +1,6 @@
 """Lines are found among millions of others and recognised, with and without hyperscan."""
 
+import sys
 from time import perf_counter
 
 import pytest
@@ -162,3 +163,12 @@ def test_confirm_never_raises_and_stays_fast(kb: KnowledgeBase, line: str) -> No
     Matcher(kb, hyperscan=False).confirm(line)
 
     assert perf_counter() - began < 1
+
+
+def test_hyperscan_that_does_not_load_is_done_without(
+    kb: KnowledgeBase, barrier: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hyperscan", None)
+    found = Matcher(kb, hyperscan=True).scan(barrier.must_match[0].encode())
+
+    assert [candidate.record for candidate in found] == [barrier.id]
