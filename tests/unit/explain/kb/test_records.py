@@ -1,7 +1,5 @@
 """Every record that we ship is right: it passes the checker, and each of its lines is tried."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from unstuck.explain.kb import read
@@ -14,10 +12,12 @@ FOUND = gather([read.BUILT_IN])
 MATCHER = Matcher(KnowledgeBase(FOUND.records))
 
 
-def lines(field: str) -> Iterator[object]:
-    for record in FOUND.records:
-        for number, line in enumerate(getattr(record, field)):
-            yield pytest.param(record, line, id=f"{record.id}-{number}")
+def lines(field: str) -> list[object]:
+    return [
+        pytest.param(record, line, id=f"{record.id}-{number}")
+        for record in FOUND.records
+        for number, line in enumerate(getattr(record, field))
+    ]
 
 
 def test_checker_finds_no_problem() -> None:
