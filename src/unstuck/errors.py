@@ -3,10 +3,12 @@
     UnstuckError
     ├── UserError                    exit 2   you can put it right: an argument, a file, a setting
     │   ├── UsageError                        the command line does not make sense
-    │   └── BundleError                       what was given is not an incident bundle
-    │       ├── BundleNotFoundError           nothing is at that path
-    │       ├── BundleDamagedError            a file of it is missing, cut short or unreadable
-    │       └── BundleSchemaError             written with a schema this version does not know
+    │   ├── BundleError                       what was given is not an incident bundle
+    │   │   ├── BundleNotFoundError           nothing is at that path
+    │   │   ├── BundleDamagedError            a file of it is missing, cut short or unreadable
+    │   │   └── BundleSchemaError             written with a schema this version does not know
+    │   └── RecordError                       a knowledge-base record cannot be used
+    │       └── RecordNotFoundError           there is no record of that name
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
     │   └── BundleWriteError                  the incident could not be stored
     └── InternalError                exit 4   our bug, never yours
@@ -62,6 +64,14 @@ class BundleDamagedError(BundleError):
 
 class BundleSchemaError(BundleError):
     """The bundle was written with a schema this version does not know."""
+
+
+class RecordError(UserError):
+    """A knowledge-base record, or a place to read records from, cannot be used."""
+
+
+class RecordNotFoundError(RecordError):
+    """There is no record of that name."""
 
 
 class WorldError(UnstuckError):
