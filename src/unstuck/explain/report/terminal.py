@@ -49,8 +49,11 @@ def render(
     colour: bool,
     unicode: bool | None = None,
     bundle: Path | None = None,
+    base: Path | None = None,
 ) -> str:
     """Return the block, ending in a newline. Without colour it is plain ASCII unless told.
+
+    Paths below `base` are shown relative to it.
 
     Example:
         sys.stderr.write(render(verdict, width=80, colour=False, bundle=Path("runs/incident-1")))
@@ -60,6 +63,7 @@ def render(
         width=min(max(width, NARROWEST), WIDEST),
         unicode=colour if unicode is None else unicode,
         marked=colour,
+        base=f"{base}/" if base else "",
     )
     return _paint(block.lines(bundle), colour=colour, ascii_only=not block.unicode)
 
@@ -91,6 +95,7 @@ def render_for(
         colour=terminal and not plain,
         unicode=terminal and utf8,
         bundle=bundle,
+        base=Path.cwd(),
     )
 
 
@@ -116,12 +121,15 @@ def _paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
 class _Block:
     """Builds the lines from top to bottom."""
 
-    def __init__(self, verdict: Verdict, *, width: int, unicode: bool, marked: bool) -> None:
+    def __init__(
+        self, verdict: Verdict, *, width: int, unicode: bool, marked: bool, base: str
+    ) -> None:
         self.verdict = verdict
         self.width = width
         self.room = width - INDENT
         self.unicode = unicode
         self.marked = marked
+        self.base = base
         self.dots = "\u2026" if unicode else "..."
         self.console = Console(file=io.StringIO(), width=self.room, legacy_windows=False)
 
@@ -187,7 +195,8 @@ class _Block:
 
     def _place(self, culprit: Culprit, where: str) -> list[Text]:
         """One line for place and host where the file's name stays whole, else two."""
-        file, function = self._clean(culprit.file), self._clean(culprit.function)
+        file = self._clean(self._relative(culprit.file))
+        function = self._clean(culprit.function)
         shortest = f"{self.dots}/{file.rsplit('/', 1)[-1]}:{culprit.line} in {function}"
         space = self.room - len(where) - len("  ()")
         together = len(shortest) <= space
@@ -275,8 +284,15 @@ class _Block:
             lines += self._row("or", "dim", text)
         return lines
 
+    def _relative(self, path: str | Path) -> str:
+        return str(path).removeprefix(self.base)
+
     def _bundle(self, bundle: Path | None) -> list[Text]:
-        return [] if bundle is None else self._row("bundle", "dim", self._clean(str(bundle)))
+        return (
+            []
+            if bundle is None
+            else self._row("bundle", "dim", self._clean(self._relative(bundle)))
+        )
 
     def _row(
         self, label: str, label_style: str, content: str, *, style: str = "", marker: str = ""
