@@ -9,7 +9,7 @@ from unstuck.explain.kb import regex
 WINDOW = 8000
 """Characters of a line that patterns ever see."""
 SLOWEST = 0.25
-"""Processor seconds that a pattern may take on the worst text of one window that we can think of."""
+"""Processor seconds that a pattern may take on the worst window of text we can think of."""
 
 
 def slowest(pattern: str, lines: Iterable[str] = ()) -> float:
