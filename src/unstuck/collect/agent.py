@@ -41,7 +41,7 @@ class Agent:
         self.stopping = False
         self.ended = False
         self._watchers: dict[str, RankWatcher] = {}
-        self._states: tuple[RankState, ...] = ()
+        self._phases: dict[int, str] = {}
         self._number = 0
         self._urgent = asyncio.Event()
         self._acknowledged = asyncio.Event()
@@ -69,13 +69,16 @@ class Agent:
             await asyncio.sleep(LOOK_EVERY)
 
     def look(self) -> None:
-        """Look once at every rank of this node; hurry a frame out when something happened."""
+        """Glance at every rank of this node; hurry a frame out when one came, failed or left."""
         now = time.monotonic()
         self._admit(now)
-        states = tuple(watcher.look(now) for watcher in self._watchers.values())
-        if _phases(states) != _phases(self._states):
+        phases = {
+            watcher.pid: watcher.glance(now).report.get("phase", "")
+            for watcher in self._watchers.values()
+        }
+        if phases != self._phases:
             self._urgent.set()
-        self._states = states
+        self._phases = phases
 
     def _admit(self, now: float) -> None:
         for page in self.live.glob("rank-*.page"):
@@ -185,18 +188,21 @@ class Agent:
             listening.cancel()
 
     def _until_next_frame(self) -> float:
-        stalled = any(state.stalled_for > STALLED for state in self._states)
+        now = time.monotonic()
+        stalled = any(w.stalled_for(now) > STALLED for w in self._watchers.values())
         return SEND_EVERY_WHEN_STALLED if stalled else SEND_EVERY
 
     def frame(self) -> Frame:
         """Return the whole state of this node."""
         self._number += 1
+        now = time.monotonic()
+        states = tuple(watcher.look(now) for watcher in self._watchers.values())
         return Frame(
             node=self.node,
             host=self.host,
             number=self._number,
             sent_at=time.time(),
-            ranks=(*self._states, *self._unprobed()),
+            ranks=(*states, *self._unprobed()),
             stopping=self.stopping,
             ended=self.ended,
         )
@@ -271,13 +277,6 @@ async def introduce(
     expected = wire.proof(token, "hub", challenge.nonce, mine, node)
     if not isinstance(reply, wire.Welcome) or not wire.same(reply.proof, expected):
         raise PermissionError("the hub could not prove that it has this job's token")
-
-
-def _phases(states: tuple[RankState, ...]) -> list[tuple[int, int, bool]]:
-    """What must be told at once: a rank came, failed, or is leaving."""
-    return [
-        (state.rank, state.process.pid, state.phase in ("exception", "exit")) for state in states
-    ]
 
 
 def main() -> None:
