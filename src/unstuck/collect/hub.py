@@ -34,7 +34,7 @@ class Hub:
         """Serve until all nodes have said that their part has ended."""
         server = await asyncio.start_server(self._agent, sock=listener, limit=1 << 20)
         try:
-            while not self._membership.all_ended:
+            while not self._membership.all_ended(time.monotonic()):
                 await self._round()
             last = time.monotonic() + _LAST_LOOK * self._membership.ended_badly
             while time.monotonic() < last:
@@ -88,7 +88,7 @@ class Hub:
     def _lost(self, node: str, writer: asyncio.StreamWriter) -> None:
         """Closed by the other side. A host that is cut off closes nothing: it falls silent."""
         if node and self._writers.get(node) is writer:
-            self._membership.lose(node)
+            self._membership.lose(node, time.monotonic())
             self._news.set()
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
