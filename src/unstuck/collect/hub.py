@@ -45,7 +45,8 @@ class Hub:
     async def _round(self) -> None:
         """Judge when news came, and at least every quarter of a second: silence is news too."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), JUDGE_EVERY)
+            async with asyncio.timeout(JUDGE_EVERY):
+                await self._news.wait()
         self._news.clear()
         snapshot = self._membership.snapshot(time.monotonic(), time.time())
         if snapshot.ranks:

@@ -71,7 +71,17 @@ class RankWatcher:
             self._oom_kills = max(0, cgroup.oom_kills(os.getpid()) - self._oom_before)
 
     def look(self, now: float) -> RankState:
-        """Read everything that costs next to nothing."""
+        """Read everything that costs next to nothing.
+
+        A page that another version of unstuck wrote makes its rank unobserved, no more.
+        """
+        try:
+            return self._look(now)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            why = f"its page cannot be understood ({type(error).__name__}: {error})"
+            return RankState(self.rank, self.host, self._process(now), unobserved=why)
+
+    def _look(self, now: float) -> RankState:
         page = self._reader.read()
         report = page.report
         phase = report.get("phase", "start")
