@@ -46,6 +46,7 @@ class Agent:
         self._urgent = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._evidence: set[asyncio.Task[None]] = set()
+        self._said: set[str] = set()
 
     async def run(self) -> None:
         """Watch until told that the job has ended and the hub has heard so."""
@@ -54,12 +55,22 @@ class Agent:
             asyncio.create_task(self._listen_to_launcher()),
             asyncio.create_task(self._talk()),
         ]
+        for task in tasks:
+            task.add_done_callback(self._end_on_failure)
         await self._acknowledged.wait()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
         for watcher in self._watchers.values():
-            watcher.close(remove=True)
+            watcher.close(remove=self.ended)
+        for failure in results:
+            if isinstance(failure, Exception):
+                raise failure
+
+    def _end_on_failure(self, task: asyncio.Task[None]) -> None:
+        """Half an agent would report an old state for ever; `unstuck run` starts a whole one."""
+        if not task.cancelled() and task.exception() is not None:
+            self._acknowledged.set()
 
     # --- watching
 
@@ -72,10 +83,7 @@ class Agent:
         """Glance at every rank of this node; hurry a frame out when one came, failed or left."""
         now = time.monotonic()
         self._admit(now)
-        phases = {
-            watcher.pid: watcher.glance(now).report.get("phase", "")
-            for watcher in self._watchers.values()
-        }
+        phases = {watcher.pid: watcher.phase(now) for watcher in self._watchers.values()}
         if phases != self._phases:
             self._urgent.set()
         self._phases = phases
@@ -110,15 +118,15 @@ class Agent:
         self._urgent.set()
 
     def _unprobed(self) -> list[RankState]:
-        """Ranks whose probe failed before it had a page: said to be unobserved, with the reason."""
-        found: list[RankState] = []
-        for problem in self.live.glob("rank-*.problem"):
+        """Ranks whose probe failed before it was whole: said to be unobserved, with the reason."""
+        found: dict[int, RankState] = {}
+        for problem in sorted(self.live.glob("rank-*.problem"), key=lambda p: p.stat().st_mtime):
             _, number, pid = problem.name.replace("-", ".").split(".")[:3]
             if number.isdigit():
                 why = problem.read_text(errors="replace")
                 process = Process(pid=int(pid))
-                found.append(RankState(int(number), self.host, process, unobserved=why))
-        return found
+                found[int(number)] = RankState(int(number), self.host, process, unobserved=why)
+        return list(found.values())
 
     # --- evidence
 
@@ -141,39 +149,54 @@ class Agent:
 
     async def _talk(self) -> None:
         delay = 0.1
-        complained = False
         while True:
             try:
-                reader, writer = await asyncio.wait_for(
-                    asyncio.open_connection(*self.hub, limit=1 << 20), timeout=5
-                )
-            except (OSError, TimeoutError):
-                if self.ended:
-                    self._acknowledged.set()
-                if not complained and delay >= _RETRY_LONGEST:
-                    say(f"no hub at {self.hub[0]}:{self.hub[1]} yet; the job runs on, unwatched")
-                    complained = True
-                await asyncio.sleep(delay)
-                delay = min(_RETRY_LONGEST, delay * 2)
-                continue
-            try:
-                await introduce(reader, writer, self.token, self.node, self.host)
-                delay = 0.1
-                await self._converse(reader, writer)
+                reader, writer = await self._meet()
             except PermissionError as error:
-                say(str(error))
+                self._say_once(str(error))
                 delay = _RETRY_LONGEST
             except (OSError, TimeoutError):
-                pass
-            finally:
+                if delay >= _RETRY_LONGEST:
+                    where = f"{self.hub[0]}:{self.hub[1]}"
+                    self._say_once(f"no hub at {where} yet; the job runs on, unwatched")
+                delay = min(_RETRY_LONGEST, delay * 2)
+            else:
+                with contextlib.suppress(OSError, TimeoutError):
+                    await self._converse(reader, writer)
                 writer.close()
-            await asyncio.sleep(delay)
+                await asyncio.sleep(0.1)
+                delay = 0.1
+                continue
+            if self.ended:
+                self._acknowledged.set()
+            await self._pause(delay)
+
+    async def _meet(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection(*self.hub, limit=1 << 20)
+        try:
+            await introduce(reader, writer, self.token, self.node, self.host)
+        except BaseException:
+            writer.close()
+            raise
+        return reader, writer
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not past the moment at which something happened."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._urgent.wait()
+        self._urgent.clear()
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            say(text)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         listening = asyncio.create_task(self._listen_to_hub(reader))
         try:
             while not listening.done():
-                self._urgent.clear()
                 frame = self.frame()
                 writer.write(wire.encode(wire.Report(frame)))
                 await asyncio.wait_for(writer.drain(), timeout=10)
@@ -182,8 +205,7 @@ class Agent:
                     await asyncio.wait_for(writer.drain(), timeout=2)
                     self._acknowledged.set()
                     return
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._urgent.wait(), self._until_next_frame())
+                await self._pause(self._until_next_frame())
         finally:
             listening.cancel()
 
@@ -196,13 +218,15 @@ class Agent:
         """Return the whole state of this node."""
         self._number += 1
         now = time.monotonic()
-        states = tuple(watcher.look(now) for watcher in self._watchers.values())
+        unprobed = self._unprobed()
+        failed = {state.process.pid for state in unprobed}
+        seen = (w.look(now) for w in self._watchers.values() if w.pid not in failed)
         return Frame(
             node=self.node,
             host=self.host,
             number=self._number,
             sent_at=time.time(),
-            ranks=(*states, *self._unprobed()),
+            ranks=(*seen, *unprobed),
             stopping=self.stopping,
             ended=self.ended,
         )

@@ -25,6 +25,7 @@ from unstuck.observe.probe.page import Page, PageReader
 STALE = 1.0
 """A beat older than this means that no Python code runs in the process."""
 _FRAMES = 8
+_NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
 
 
 class RankWatcher:
@@ -79,8 +80,25 @@ class RankWatcher:
             self._forget_evidence()
         return page
 
+    def phase(self, now: float) -> str:
+        """Return how far the process has come; empty when its page cannot be understood."""
+        try:
+            return str(self.glance(now).report.get("phase", ""))
+        except _NOT_UNDERSTOOD:
+            return ""
+
     def look(self, now: float) -> RankState:
-        """Return the rank's whole state, as the page and /proc show it."""
+        """Return the rank's whole state, as the page and /proc show it.
+
+        A page that another version of unstuck wrote makes its rank unobserved, no more.
+        """
+        try:
+            return self._look(now)
+        except _NOT_UNDERSTOOD as error:
+            why = f"its page cannot be understood ({type(error).__name__}: {error})"
+            return RankState(self.rank, self.host, self._process(now), unobserved=why)
+
+    def _look(self, now: float) -> RankState:
         page = self.glance(now)
         report = page.report
         stuck = report.get("status", {}).values()
