@@ -90,6 +90,7 @@ def test_pending_receive_is_in_flight(rank: Child, watcher: RankWatcher):
 
 def test_evidence_is_forgotten_when_the_rank_moves(rank: Child, watcher: RankWatcher):
     watcher.look(time.monotonic())
+    rank.until_idle()
     watcher.take_stack()
     state = watcher.look(time.monotonic())
     assert state.stack[-1].file == str(rank.script)
