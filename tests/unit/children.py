@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,7 +144,7 @@ class Child:
 @contextmanager
 def child(
     folder: Path, prelude: str = "", env: Mapping[str, str] | None = None
-) -> Iterator[Child]:
+) -> Generator[Child, None, None]:
     """Start a child and leave nothing of it."""
     started = Child(folder, prelude, env)
     try:

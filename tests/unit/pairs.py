@@ -27,7 +27,8 @@ class Pair(NamedTuple):
     def page(self, rank: int) -> Page:
         reader = PageReader(str(self.file(rank)))
         try:
-            return until(lambda: (page := reader.read()).report and page)
+            until(lambda: reader.read().report)
+            return reader.read()
         finally:
             reader.close()
 

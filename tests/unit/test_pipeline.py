@@ -95,9 +95,7 @@ def test_job_of_which_one_part_still_stands_does_not_move_again(pipeline: Pipeli
     assert said() == ""
 
 
-def test_fatal_verdict_silences_its_consequences(
-    pipeline: Pipeline, tmp_path: Path, said: Said
-):
+def test_fatal_verdict_silences_its_consequences(pipeline: Pipeline, tmp_path: Path, said: Said):
     pipeline.judge(crashed().snapshot())
     assert "rank 2" in said()
     later = crashed().fail(0, "RuntimeError", "Connection closed by peer", 1.0)

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -32,7 +32,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @contextmanager
-def served(place: HubPlace) -> Iterator[None]:
+def served(place: HubPlace) -> Generator[None, None, None]:
     """Run the hub of a place in a thread."""
     started, stop = threading.Event(), threading.Event()
 
@@ -40,8 +40,7 @@ def served(place: HubPlace) -> Iterator[None]:
         assert place.listener is not None
         serving = asyncio.create_task(Hub(place.token, lambda _: ()).serve(place.listener))
         started.set()
-        while not stop.is_set():
-            await asyncio.sleep(0.02)
+        await asyncio.to_thread(stop.wait)
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
 
@@ -95,13 +94,17 @@ def test_hub_of_another_job_refuses(port: int):
 
 
 def test_port_taken_by_something_else_is_named(port: int):
-    with (
-        socket.create_server(("127.0.0.1", port)) as other,
-        pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken") as caught,
-    ):
-        threading.Thread(target=lambda: other.accept()[0].close()).start()
-        find(job(), None, {})
+    with socket.create_server(("127.0.0.1", port)) as other:
+        hangs_up = threading.Thread(target=_accept_and_close, args=(other,))
+        hangs_up.start()
+        with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken") as caught:
+            find(job(), None, {})
+        hangs_up.join()
     assert "--hub 127.0.0.1:PORT" in caught.value.hint
+
+
+def _accept_and_close(server: socket.socket) -> None:
+    server.accept()[0].close()
 
 
 def test_busy_port_of_a_job_with_one_node():

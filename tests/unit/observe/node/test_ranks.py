@@ -128,9 +128,7 @@ def test_rank_that_does_not_listen_is_never_signalled(rank: Child, watcher: Rank
 @pytest.mark.parametrize(
     ("end", "code"), [("os._exit(3)", 3), ("os._exit(0)", 0), ("os.kill(os.getpid(), 9)", -9)]
 )
-def test_end_is_seen_at_once_with_its_code(
-    rank: Child, watcher: RankWatcher, end: str, code: int
-):
+def test_end_is_seen_at_once_with_its_code(rank: Child, watcher: RankWatcher, end: str, code: int):
     assert watcher.pidfd is not None
     rank.tell(end)
     assert select.select([watcher.pidfd], [], [], 20)[0]

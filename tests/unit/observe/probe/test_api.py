@@ -57,7 +57,13 @@ def test_sections_nest_and_restore(page: PageReader):
         look()
     look()
 
-    assert seen == [("load", True), ("decode", False), ("load", True), ("epoch", False), ("", False)]
+    assert seen == [
+        ("load", True),
+        ("decode", False),
+        ("load", True),
+        ("epoch", False),
+        ("", False),
+    ]
     assert page.read().section_changes == 6
 
 

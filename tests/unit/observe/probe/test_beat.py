@@ -72,9 +72,7 @@ def test_thread_is_gone_after_the_stop(beat: Beat, page: PageReader):
     assert "unstuck" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_failing_part_is_named_and_the_beat_goes_on(
-    beat: Beat, page: PageReader, groups: Flaky
-):
+def test_failing_part_is_named_and_the_beat_goes_on(beat: Beat, page: PageReader, groups: Flaky):
     groups.fails = True
     beat.look()
     beat.look()

@@ -14,6 +14,7 @@ import unstuck
 from children import rank_env
 
 USERS = "import os\nos.environ['USERS_OWN'] = 'ran'\n"
+IMPORT = "import torch.distributed.distributed_c10d as d"
 SITE = Path(unstuck.__file__).parent / "observe" / "probe" / "site"
 
 
@@ -49,7 +50,9 @@ def test_users_own_runs(tmp_path: Path, watched: bool):
     env = prepend(rank_env(tmp_path), tmp_path)
     if not watched:
         del env["UNSTUCK_LIVE_DIR"]
-    done = python("import os, sitecustomize; print(os.environ['USERS_OWN'], sitecustomize.__file__)", env)
+    done = python(
+        "import os, sitecustomize; print(os.environ['USERS_OWN'], sitecustomize.__file__)", env
+    )
 
     assert done.stdout == f"ran {tmp_path / 'sitecustomize.py'}\n"
     assert done.stderr == ""
@@ -66,17 +69,17 @@ def test_users_own_may_fail_as_it_would_without_us(tmp_path: Path):
 def test_users_own_runs_when_our_probe_fails(tmp_path: Path, empty_torch: Path):
     (tmp_path / "sitecustomize.py").write_text(USERS)
     env = prepend(rank_env(tmp_path), tmp_path, empty_torch)
-    done = python("import os, torch.distributed.distributed_c10d as d; print(os.environ['USERS_OWN'], d.WORLD)", env)
+    done = python(f"import os; {IMPORT}; print(os.environ['USERS_OWN'], d.WORLD)", env)
 
     assert (done.stdout, done.stderr) == ("ran 7\n", "")
     assert list(tmp_path.glob("*.problem")) != []
 
 
 def test_process_without_torch_pays_nothing(tmp_path: Path):
-    code = "import sys; print([m for m in sys.modules if m.partition('.')[0] in ('unstuck', 'typing')])"
+    code = "import sys; print({'unstuck', 'typing'} & {m.partition('.')[0] for m in sys.modules})"
     done = python(code, rank_env(tmp_path))
 
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert (done.stdout, done.stderr) == ("set()\n", "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -89,7 +92,7 @@ def test_our_folder_is_not_left_on_the_path_but_children_get_it(tmp_path: Path):
 
 def test_failing_probe_leaves_the_reason_and_the_script_goes_on(tmp_path: Path, empty_torch: Path):
     env = prepend(rank_env(tmp_path, rank=5), empty_torch)
-    done = python("import torch.distributed.distributed_c10d as d; print(d.WORLD)", env)
+    done = python(f"{IMPORT}; print(d.WORLD)", env)
 
     assert (done.stdout, done.stderr, done.returncode) == ("7\n", "", 0)
     (problem,) = tmp_path.glob("rank-5.*.problem")
@@ -98,7 +101,7 @@ def test_failing_probe_leaves_the_reason_and_the_script_goes_on(tmp_path: Path, 
 
 def test_live_directory_that_is_gone_stops_nobody(tmp_path: Path, empty_torch: Path):
     env = prepend(rank_env(tmp_path / "gone"), empty_torch)
-    done = python("import torch.distributed.distributed_c10d as d; print(d.WORLD)", env)
+    done = python(f"{IMPORT}; print(d.WORLD)", env)
     assert (done.stdout, done.stderr) == ("7\n", "")
 
 
