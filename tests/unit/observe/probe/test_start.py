@@ -32,6 +32,14 @@ def fork_and_freeze(marker, go):
     ctypes.PyDLL(None).waitpid(pid, None, 0)  # keeps the GIL: our own thread writes nothing
 """
 
+LAST_OF_ALL = """
+import atexit, json, threading
+atexit.register(
+    lambda: print("= " + json.dumps([t.name for t in threading.enumerate()]), flush=True)
+)
+"""
+"""Registered before the probe, so it runs after the probe's own last word."""
+
 
 def test_page_says_who_the_rank_is(pair: Pair):
     report = pair.page(1).report
@@ -169,21 +177,19 @@ def test_rank_that_says_so_only_later_is_watched_from_then_on(tmp_path: Path):
 
 
 def test_orderly_end(tmp_path: Path):
-    with child(tmp_path / "child", RANK, rank_env(tmp_path)) as rank:
-        rank.do("dist.all_reduce and None")
-        path = tmp_path / f"rank-0.{rank.pid}.page"
-        rank.tell("__import__('atexit').register(lambda: "
-                  "print('= ' + repr([t.name for t in threading.enumerate()].count('unstuck')),"
-                  " flush=True)) and None")  # fmt: skip
-        rank.answer()
-        beats = PageReader(str(path))
+    with child(tmp_path / "child", LAST_OF_ALL + RANK, rank_env(tmp_path)) as rank:
+        assert "unstuck" in rank.do("[thread.name for thread in threading.enumerate()]")
+        page = PageReader(str(tmp_path / f"rank-0.{rank.pid}.page"))
         rank.tell("sys.exit(0)")
+        threads = rank.answer()
         assert rank.process.wait(60) == 0
-        page = beats.read()
+        report = page.read().report
+        page.close()
 
-    assert (page.report["phase"], page.report["failure"]) == ("exit", None)
+    assert (report["phase"], report["failure"]) == ("exit", None)
+    assert "MainThread" in threads
+    assert "unstuck" not in threads
     assert rank.said() == ""
-    beats.close()
 
 
 @pytest.mark.parametrize(
