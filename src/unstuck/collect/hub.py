@@ -77,6 +77,8 @@ class Hub:
                 if isinstance(message, wire.Report) and message.frame.node == node:
                     self._membership.hear(message.frame, time.monotonic())
                     self._news.set()
+        except asyncio.CancelledError:
+            pass  # the job has ended; Python 3.11 would print a traceback about it
         except ConnectionResetError:
             self._lost(node, writer)
         except (OSError, TimeoutError):
