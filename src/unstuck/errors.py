@@ -3,10 +3,13 @@
     UnstuckError
     ├── UserError                    exit 2   you can put it right: an argument, a file, a setting
     │   ├── UsageError                        the command line does not make sense
-    │   └── BundleError                       what was given is not an incident bundle
-    │       ├── BundleNotFoundError           nothing is at that path
-    │       ├── BundleDamagedError            a file of it is missing, cut short or unreadable
-    │       └── BundleSchemaError             written with a schema this version does not know
+    │   ├── BundleError                       what was given is not an incident bundle
+    │   │   ├── BundleNotFoundError           nothing is at that path
+    │   │   ├── BundleDamagedError            a file of it is missing, cut short or unreadable
+    │   │   └── BundleSchemaError             written with a schema this version does not know
+    │   └── LogError                          what was given is not a log that can be read
+    │       ├── LogNotFoundError              nothing is at that path
+    │       └── LogUnreadableError            no permission, damaged, or its reader is missing
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
     │   └── BundleWriteError                  the incident could not be stored
     └── InternalError                exit 4   our bug, never yours
@@ -62,6 +65,18 @@ class BundleDamagedError(BundleError):
 
 class BundleSchemaError(BundleError):
     """The bundle was written with a schema this version does not know."""
+
+
+class LogError(UserError):
+    """What was given is not a log that can be read."""
+
+
+class LogNotFoundError(LogError):
+    """Nothing is at that path."""
+
+
+class LogUnreadableError(LogError):
+    """No permission, damaged, or the package that reads it is missing."""
 
 
 class WorldError(UnstuckError):

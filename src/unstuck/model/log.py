@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from unstuck.model.verdict import Cause
+
 
 class LogFact(StrEnum):
     """Facts that separate the causes of one message; found by comparing lines and ranks."""
@@ -53,6 +55,13 @@ class LogFact(StrEnum):
     MORE_JOINED = "more-joined"
     KILLED = "killed"
     """A process was killed by signal 9."""
+    TRAINING = "training"
+    """Training steps went by before it."""
+    BRACKETED = "bracketed"
+    """An IPv6 address with its brackets stands where a host name belongs."""
+    ODD_ADDRESS = "odd-address"
+    """An address that no host has: 0.x, 255.x, or the fake range of a proxy (198.18.x)."""
+    DISK_FULL = "disk-full"
 
 
 class LogLine(Struct, frozen=True, omit_defaults=True):
@@ -74,3 +83,46 @@ class LogMatch(Struct, frozen=True, omit_defaults=True):
     role: str
     line: LogLine
     fields: dict[str, str]
+
+
+class LogPhase(Struct, frozen=True):
+    """A line that says what a rank was doing, and that it was alive."""
+
+    fact: LogFact
+    line: LogLine
+
+
+class LogCause(Struct, frozen=True):
+    """What a record says about one of its causes; `decide_by`: the evidence that separates it."""
+
+    cause: Cause
+    decide_by: str
+    facts: tuple[LogFact, ...] = ()
+    reported: int = 0
+
+
+class LogRecord(Struct, frozen=True):
+    """What diagnosis needs of a knowledge-base record."""
+
+    id: str
+    role: str
+    title: str
+    category: str
+    domain: str
+    causes: tuple[LogCause, ...]
+    confidence: str = "likely"
+    refines: str = ""
+    facts: tuple[LogFact, ...] = ()
+
+
+class LogReading(Struct, frozen=True):
+    """Everything diagnosis may use of a job's logs."""
+
+    matches: tuple[LogMatch, ...]
+    phases: tuple[LogPhase, ...] = ()
+    ranks: tuple[int, ...] = ()
+    """Ranks that said anything at all."""
+    world_size: int = 0
+    """0 where no line gives it."""
+    distributed: bool = False
+    """Some line shows that several processes worked together."""
