@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from unstuck.model.rank import CodeLine
 from unstuck.model.verdict import Cause
 
 
@@ -115,11 +116,23 @@ class LogRecord(Struct, frozen=True):
     facts: tuple[LogFact, ...] = ()
 
 
+class LogFailure(Struct, frozen=True):
+    """A failure in no record: its line, its exception where it ends a traceback, and from where."""
+
+    line: LogLine
+    exception: str = ""
+    at: CodeLine | None = None
+
+
 class LogReading(Struct, frozen=True):
     """Everything diagnosis may use of a job's logs."""
 
     matches: tuple[LogMatch, ...]
     phases: tuple[LogPhase, ...] = ()
+    failures: tuple[LogFailure, ...] = ()
+    """Exceptions and failure-looking lines that match no record."""
+    raised: tuple[LogFailure, ...] = ()
+    """Exceptions that do match one, with the frame that raised them."""
     ranks: tuple[int, ...] = ()
     """Ranks that said anything at all."""
     world_size: int = 0

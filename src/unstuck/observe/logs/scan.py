@@ -2,7 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+
+class Literal(NamedTuple):
+    """What to look for."""
+
+    text: bytes
+    any_case: bool = False
 
 
 class Scanner(Protocol):
@@ -13,11 +20,11 @@ class Scanner(Protocol):
         ...
 
 
-def scanner(literals: Sequence[bytes]) -> Scanner:
+def scanner(literals: Sequence[Literal]) -> Scanner:
     """Return the fastest scanner there is on this machine for these literals.
 
     Example:
-        scanner([b"NCCL WARN", b"Traceback"]).scan(chunk)  # [(4711, 1)]
+        scanner([Literal(b"NCCL WARN"), Literal(b"Traceback")]).scan(chunk)  # [(4711, 1)]
     """
     if not literals:
         return PlainScanner(())
@@ -27,12 +34,15 @@ def scanner(literals: Sequence[bytes]) -> Scanner:
 class HyperScanner:
     """All literals in one pass, at memory speed."""
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Sequence[Literal]) -> None:
         import hyperscan
 
         self._database: Any = hyperscan.Database()
         self._database.compile(
-            expressions=list(literals), ids=list(range(len(literals))), literal=True
+            expressions=[literal.text for literal in literals],
+            ids=list(range(len(literals))),
+            flags=[hyperscan.HS_FLAG_CASELESS if literal.any_case else 0 for literal in literals],
+            literal=True,
         )
         self._hits: list[tuple[int, int]] = []
         self._handler = _collector(self._hits)
@@ -47,17 +57,19 @@ class HyperScanner:
 class PlainScanner:
     """One search a literal: slower, but needs nothing."""
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Sequence[Literal]) -> None:
         self._literals = tuple(literals)
 
     def scan(self, data: bytes) -> list[tuple[int, int]]:
         """Return (end offset, index of the literal) of every occurrence, by offset."""
+        lowered = data.lower() if any(literal.any_case for literal in self._literals) else b""
         hits: list[tuple[int, int]] = []
-        for index, literal in enumerate(self._literals):
-            at = data.find(literal)
+        for index, (text, any_case) in enumerate(self._literals):
+            where, what = (lowered, text.lower()) if any_case else (data, text)
+            at = where.find(what)
             while at >= 0:
-                hits.append((at + len(literal), index))
-                at = data.find(literal, at + 1)
+                hits.append((at + len(text), index))
+                at = where.find(what, at + 1)
         return sorted(hits)
 
 
