@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from unstuck.console import say
 from unstuck.errors import UserError
 from unstuck.launch import leftovers
 from unstuck.launch.watchers import Watchers

@@ -23,9 +23,7 @@ from unstuck.errors import UsageError
     help="Where the hub of a job with several nodes listens. [default: the rendezvous host]",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def run(
-    command: tuple[str, ...], run_dir: Path | None, name: str | None, hub: str | None
-) -> int:
+def run(command: tuple[str, ...], run_dir: Path | None, name: str | None, hub: str | None) -> int:
     """Run a launch command under watch; no change to the script is needed.
 
     \b

@@ -1,0 +1,237 @@
+"""The verdict on deaths: why the first one died, or that somebody left too early."""
+
+import signal
+from typing import NamedTuple
+
+from unstuck.diagnose.deaths import SIMULTANEOUS, Death, Deaths, left_in_order, timed_out
+from unstuck.diagnose.finding import Finding, culprit
+from unstuck.diagnose.standing import Job
+from unstuck.diagnose.words import place, ranks_text, seconds_text
+from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
+
+_NO_MEMORY = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+_MOST_FOLLOWERS = 5
+_CRASH = Cause.PROCESS_CRASH
+_KERNEL_LOG = Alternative(
+    Cause.OUT_OF_MEMORY, "search the kernel log of its host (dmesg) for an out-of-memory kill"
+)
+
+
+class _Reason(NamedTuple):
+    cause: Cause
+    confidence: Confidence
+    phrase: str
+    because: str
+    alternatives: tuple[Alternative, ...] = ()
+
+
+def explain_roots(job: Job, deaths: Deaths) -> Finding:
+    """Say why the first rank died, and name with it those that died the same way."""
+    first = deaths.roots[0]
+    reason = _reason(first)
+    same = [death for death in deaths.roots if death is first or _same_death(first, death)]
+    culprits = tuple(
+        sorted((_dead(death, _reason(death).phrase) for death in same), key=lambda one: one.rank)
+    )
+    rest = [death for death in deaths.roots if death not in same]
+    return Finding(
+        cause=reason.cause,
+        confidence=reason.confidence,
+        because=reason.because,
+        culprits=culprits,
+        victims=_others(job, culprits),
+        seconds=first.age,
+        evidence=_evidence(same, [*rest, *deaths.followers]),
+        alternatives=reason.alternatives,
+    )
+
+
+def explain_leavers(job: Job, deaths: Deaths) -> Finding:
+    """Say that ranks ended successfully while others still needed them."""
+    culprits = tuple(
+        _dead(death, "ended successfully while others still needed it")
+        for death in sorted(deaths.leavers, key=lambda death: death.state.rank)
+    )
+    blamed = {one.rank for one in culprits}
+    victims = tuple(rank for rank in deaths.sufferers if rank not in blamed)
+    evidence = [_counts(death) for death in deaths.leavers[:_MOST_FOLLOWERS]]
+    return Finding(
+        cause=Cause.RANK_LEFT_EARLY,
+        confidence=Confidence.CERTAIN,
+        because=f"{ranks_text(victims)} issued more collectives in a shared group than "
+        f"{ranks_text(blamed)} ever did",
+        culprits=culprits,
+        victims=victims,
+        seconds=deaths.oldest,
+        evidence=(*evidence, *followers_evidence(deaths.followers)),
+        alternatives=(Alternative(Cause.UNEVEN_WORK, "compare the number of batches per rank"),),
+    )
+
+
+def explain_followers(job: Job, deaths: Deaths) -> Finding:
+    """Name the first of those that only followed, and say that the root is not to be seen.
+
+    A rank whose wait timed out is named by nobody: it was waiting, so another one is to blame.
+    """
+    first = deaths.followers[0]
+    waited = timed_out(first.state)
+    named = () if waited else (culprit(first.state, "is the first that ended", first.age),)
+    return Finding(
+        cause=Cause.UNKNOWN if waited else Cause.PROCESS_CRASH,
+        confidence=Confidence.POSSIBLE,
+        because="only consequences are visible: every failure seen is of the kind that another "
+        "rank's end or delay causes",
+        culprits=named,
+        victims=_others(job, named),
+        seconds=first.age,
+        evidence=followers_evidence(deaths.followers),
+        alternatives=(
+            Alternative(Cause.NETWORK_PARTITION, "check the links between the hosts"),
+            Alternative(Cause.UNKNOWN, "read the logs of the rank that did not complain"),
+        ),
+        summary=f"Rank {first.state.rank} gave up waiting first; for whom it waited is not known."
+        if waited
+        else "",
+    )
+
+
+def _others(job: Job, culprits: tuple[Culprit, ...]) -> tuple[int, ...]:
+    blamed = {one.rank for one in culprits}
+    return tuple(
+        rank
+        for rank, state in sorted(job.states.items())
+        if rank not in blamed and not left_in_order(state)
+    )
+
+
+def _dead(death: Death, doing: str) -> Culprit:
+    at = death.state.failure.at if death.state.failure else None
+    return culprit(death.state, doing, death.age, at)
+
+
+def _same_death(first: Death, other: Death) -> bool:
+    one, two = first.state.failure, other.state.failure
+    if one and two:
+        return (one.type, one.at) == (two.type, two.at)
+    together = abs(first.age - other.age) <= SIMULTANEOUS
+    return together and one is two and first.signal == other.signal
+
+
+def _reason(death: Death) -> _Reason:
+    if death.state.failure is not None:
+        return _by_exception(death)
+    if death.signal:
+        return _by_signal(death)
+    code = death.state.process.exit_code
+    if code is None:
+        return _Reason(
+            Cause.PROCESS_CRASH,
+            Confidence.LIKELY,
+            "is gone without a word",
+            "its process ended in the middle of its work; the exit code is not known",
+            (_KERNEL_LOG,),
+        )
+    return _Reason(
+        Cause.PROCESS_CRASH,
+        Confidence.CERTAIN,
+        f"ended with exit code {code}",
+        f"its exit code is {code} and it ended before all others",
+        (),
+    )
+
+
+def _by_exception(death: Death) -> _Reason:
+    failure = death.state.failure
+    assert failure is not None
+    message = failure.message.strip().splitlines()
+    told = f"{failure.type}: {message[0]}" if message else failure.type
+    no_memory = "MemoryError" in failure.type or any(
+        words.lower() in failure.message.lower() for words in _NO_MEMORY
+    )
+    return _Reason(
+        Cause.OUT_OF_MEMORY if no_memory or "OutOfMemory" in failure.type else _CRASH,
+        Confidence.CERTAIN,
+        f"failed with {told[:200]}",
+        "its own exception came before every other failure",
+        (),
+    )
+
+
+def _by_signal(death: Death) -> _Reason:
+    name = _signal_name(death.signal)
+    process = death.state.process
+    if death.state.phase == "exit":
+        told = f"had finished its work and died by {name} while leaving the interpreter"
+        because = (
+            "its script had ended; torch's threads were still running, which "
+            "dist.destroy_process_group() at the end of the script prevents"
+        )
+        return _Reason(_CRASH, Confidence.CERTAIN, told, because, ())
+    told = f"was killed by {name}"
+    if death.signal != signal.SIGKILL:
+        because = f"its process ended by {name} before all others"
+        return _Reason(_CRASH, Confidence.CERTAIN, told, because, _signal_hints(death.signal))
+    if process.oom_kills > 0:
+        because = f"its cgroup counts {process.oom_kills} kills by the out-of-memory killer"
+        other = Alternative(_CRASH, "see in the kernel log (dmesg) which process was killed")
+        return _Reason(Cause.OUT_OF_MEMORY, Confidence.LIKELY, told, because, (other,))
+    because = (
+        "its process ended by SIGKILL before all others; its cgroup counts no out-of-memory kill"
+    )
+    return _Reason(_CRASH, Confidence.CERTAIN, told, because, (_KERNEL_LOG,))
+
+
+def _signal_hints(number: int) -> tuple[Alternative, ...]:
+    if number != signal.SIGABRT:
+        return ()
+    return (
+        Alternative(
+            Cause.COLLECTIVE_MISMATCH,
+            'look for "Received data size doesn\'t match expected size" in its error output',
+        ),
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _evidence(same: list[Death], rest: list[Death]) -> tuple[Evidence, ...]:
+    items: list[Evidence] = []
+    for death in same[:_MOST_FOLLOWERS]:
+        items.append(_death_evidence(death, "root"))
+        process = death.state.process
+        if death.signal == signal.SIGKILL:
+            text = f"{process.oom_kills} out-of-memory kills in its cgroup"
+            items.append(Evidence(f"rank {death.state.rank}: cgroup", text, "root"))
+    return (*items, *followers_evidence(tuple(rest)))
+
+
+def followers_evidence(deaths: tuple[Death, ...]) -> tuple[Evidence, ...]:
+    """Quote the first failures that only followed."""
+    return tuple(_death_evidence(death, "cascade") for death in deaths[:_MOST_FOLLOWERS])
+
+
+def _death_evidence(death: Death, role: str) -> Evidence:
+    failure, rank = death.state.failure, death.state.rank
+    if failure is None:
+        code = death.state.process.exit_code
+        text = "process gone, exit code " + ("unknown" if code is None else str(code))
+        text += f", {seconds_text(death.age)} ago"
+        return Evidence(f"rank {rank}: /proc", text, role)
+    text = f"{failure.type}: {failure.message.strip()}"[:500]
+    text += f" ({seconds_text(death.age)} ago)"
+    if failure.at is None:
+        return Evidence(f"rank {rank}: excepthook", text, role)
+    at = failure.at
+    text += f" at {place(at)}" + (f": {at.text.strip()}" if at.text else "")
+    return Evidence(f"rank {rank}: excepthook", text, role, at.file, at.line)
+
+
+def _counts(death: Death) -> Evidence:
+    told = ", ".join(f"{p.enqueued} in group {p.name}" for p in death.state.groups[:4])
+    text = f"ended {seconds_text(death.age)} ago after these collectives: {told or 'none'}"
+    return Evidence(f"rank {death.state.rank}: flight recorder", text, "root")

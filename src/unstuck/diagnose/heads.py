@@ -1,0 +1,162 @@
+"""The operation that each rank waits in, and how far the members of each group are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from unstuck.diagnose.blocked import POINT_TO_POINT, call_in_progress, is_blocked
+from unstuck.diagnose.standing import Job, Standing
+from unstuck.model.rank import GroupProgress, Operation, PointToPoint, RankState
+
+GroupKey = tuple[str, int, int, int]
+"""Name, size, first and last member: names are reused after a split or restart."""
+
+
+@dataclass(slots=True)
+class Group:
+    """One process group and the progress its members report."""
+
+    key: GroupKey
+    description: str
+    members: tuple[int, ...]
+    ranks: list[int] = field(default_factory=list[int])
+    progress: list[GroupProgress] = field(default_factory=list[GroupProgress])
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a rank waits in: one collective of a group, or sends and receives."""
+
+    group: GroupKey
+    number: int = 0
+    p2p: tuple[PointToPoint, ...] = ()
+
+
+def group_key(progress: GroupProgress) -> GroupKey:
+    """Identify a process group without comparing its whole member list."""
+    ranks = progress.ranks
+    if not ranks:
+        return (progress.name, 0, -1, -1)
+    return (progress.name, len(ranks), ranks[0], ranks[-1])
+
+
+def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
+    """Collect the progress of all reporting members, only for the groups asked for."""
+    wanted = set(keys)
+    groups: dict[GroupKey, Group] = {}
+    for rank in sorted(job.states):
+        for progress in job.states[rank].groups:
+            key = group_key(progress)
+            if key not in wanted:
+                continue
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = Group(key, progress.description, progress.ranks)
+            group.ranks.append(rank)
+            group.progress.append(progress)
+    for group in groups.values():
+        group.members = group.members or tuple(group.ranks)
+    return groups
+
+
+def find_heads(job: Job) -> dict[int, Head]:
+    """Find the head of every living rank whose main thread waits in an operation."""
+    heads: dict[int, Head] = {}
+    for rank, state in job.states.items():
+        if job.standings[rank] is not Standing.LIVE or not state.in_flight:
+            continue
+        if is_blocked(state) and (head := _head(state)):
+            heads[rank] = head
+    return heads
+
+
+def last_words(state: RankState) -> Head | None:
+    """Find what a rank waited in when it failed: what was incomplete, else its last operation."""
+    if head := _head(state):
+        return head
+    begun = [progress for progress in state.groups if progress.enqueued > 0]
+    if not begun:
+        return None
+    # A failed operation may count as retired. Which group failed is then not known; the largest
+    # one is the best guess, and a wrong guess finds nobody behind.
+    progress = max(begun, key=lambda p: (len(p.ranks), p.name))
+    return Head(group_key(progress), progress.enqueued)
+
+
+def find_operation(progress: GroupProgress, number: int) -> Operation | None:
+    """Look up one operation of a group in what the recorder still holds."""
+    for operation in progress.pending:
+        if operation.number == number:
+            return operation
+    for operation in progress.recent:
+        if operation.number == number:
+            return operation
+    return None
+
+
+def _head(state: RankState) -> Head | None:
+    call = call_in_progress(state)
+    if call in POINT_TO_POINT and state.p2p:
+        return _p2p_head(state, call)
+    collective = _newest(state, call) if call and call not in POINT_TO_POINT else None
+    collective = collective or _oldest(state)
+    if collective:
+        return collective
+    return _p2p_head(state, call) if state.p2p else None
+
+
+def _p2p_head(state: RankState, call: str) -> Head:
+    pending = state.p2p
+    kind = {"send": "send", "isend": "send", "recv": "recv", "irecv": "recv"}.get(call, "")
+    if kind and (same := [one for one in pending if one.kind == kind]):
+        chosen = (min(same, key=lambda one: one.age),)
+    elif call in ("batch_isend_irecv", "wait"):
+        chosen = pending
+    else:
+        # A send that nobody waits on stays incomplete for ever, so receives come first.
+        kinds = [one for one in pending if one.kind == "recv"] or pending
+        chosen = (max(kinds, key=lambda one: one.age),)
+    return Head(_p2p_group(state, chosen[0].group), 0, tuple(chosen))
+
+
+def _p2p_group(state: RankState, name: str) -> GroupKey:
+    for progress in state.groups:
+        if progress.name == name:
+            return group_key(progress)
+    return (name, 0, -1, -1)
+
+
+def _oldest(state: RankState) -> Head | None:
+    """Take the oldest incomplete collective: run-ahead work behind it waits for it."""
+    best: Head | None = None
+    best_age = -1.0
+    for progress in state.groups:
+        if progress.enqueued <= progress.completed:
+            continue
+        age = progress.pending[0].age if progress.pending else 0.0
+        number = progress.pending[0].number if progress.pending else progress.completed + 1
+        if age > best_age:
+            best, best_age = Head(group_key(progress), number), age
+    return best
+
+
+def _newest(state: RankState, call: str) -> Head | None:
+    """Take the newest incomplete collective of this name: a blocking call is the last issued."""
+    matching = [
+        (operation.age, progress, operation)
+        for progress in state.groups
+        if progress.enqueued > progress.completed
+        for operation in progress.pending
+        if _same_call(call, operation.op)
+    ]
+    if not matching:
+        return None
+    _, progress, operation = min(matching, key=lambda item: (item[0], -item[2].number))
+    return Head(group_key(progress), operation.number)
+
+
+def _same_call(call: str, op: str) -> bool:
+    plain = op.replace("_", "").lower()
+    asked = call.replace("_", "").lower()
+    for ending in ("intotensor", "tensor", "single", "object", "objectlist", "coalesced"):
+        asked = asked.removesuffix(ending)
+    return asked in plain

@@ -1,0 +1,91 @@
+"""Write findings up as one verdict."""
+
+from unstuck.diagnose.finding import Finding
+from unstuck.diagnose.stall import operation_phrase
+from unstuck.diagnose.words import moment, place, ranks_text, seconds_text
+from unstuck.model.rank import CodeLine
+from unstuck.model.snapshot import Snapshot
+from unstuck.model.verdict import Cause, Confidence, Culprit, Evidence, Verdict
+
+_MOST_EVIDENCE = 24
+_MOST_LINES = 16
+_MOST_NAMED = 3
+
+
+def write_verdict(snapshot: Snapshot, findings: list[Finding]) -> Verdict:
+    """Make one verdict: findings of the weightiest cause together, the others as evidence."""
+    ordered = sorted(findings, key=_weight)
+    main = [finding for finding in ordered if finding.cause is ordered[0].cause]
+    rest = [finding for finding in ordered if finding.cause is not ordered[0].cause]
+    merged = _merge(main)
+    others = tuple(Evidence("diagnosis", f"also: {_summary(one)}") for one in rest)
+    return Verdict(
+        cause=merged.cause,
+        confidence=merged.confidence,
+        culprits=merged.culprits,
+        victims=merged.victims,
+        since=moment(snapshot.taken_at - merged.seconds),
+        evidence=merged.evidence + others,
+        alternatives=merged.alternatives,
+        summary=_summary(merged),
+        because=merged.because,
+        stuck=merged.stuck,
+        chain=merged.chain,
+        stalled_seconds=merged.seconds,
+        made_at=moment(snapshot.taken_at),
+        attempt=snapshot.attempt,
+        step=max((state.step for state in snapshot.ranks), default=0),
+    )
+
+
+def _weight(finding: Finding) -> tuple[bool, int, list[int], str]:
+    nameless = finding.cause is Cause.UNKNOWN and not finding.culprits
+    ranks = [one.rank for one in finding.culprits]
+    return (nameless, -len(finding.victims), ranks, finding.cause.value)
+
+
+def _merge(findings: list[Finding]) -> Finding:
+    if len(findings) == 1:
+        return findings[0]
+    first = findings[0]
+    culprits = {one.rank: one for finding in reversed(findings) for one in finding.culprits}
+    victims = {rank for finding in findings for rank in finding.victims}
+    order = list(Confidence)
+    return Finding(
+        cause=first.cause,
+        confidence=max((one.confidence for one in findings), key=order.index),
+        because="; ".join(dict.fromkeys(one.because for one in findings)),
+        culprits=tuple(culprits[rank] for rank in sorted(culprits)),
+        victims=tuple(sorted(victims - culprits.keys())),
+        seconds=max(one.seconds for one in findings),
+        evidence=tuple(dict.fromkeys(e for one in findings for e in one.evidence))[:_MOST_EVIDENCE],
+        alternatives=tuple(dict.fromkeys(a for one in findings for a in one.alternatives)),
+        stuck=first.stuck,
+        chain=tuple(dict.fromkeys(line for one in findings for line in one.chain))[:_MOST_LINES],
+        summary=" ".join(dict.fromkeys(one.summary for one in findings if one.summary)),
+    )
+
+
+def _summary(finding: Finding) -> str:
+    if finding.summary:
+        return finding.summary
+    told = [_culprit_text(one) for one in finding.culprits[:_MOST_NAMED]]
+    if len(finding.culprits) > _MOST_NAMED:
+        told.append(f"and {len(finding.culprits) - _MOST_NAMED} more ranks likewise")
+    text = ", ".join(told)
+    text = text[:1].upper() + text[1:]
+    count = len(finding.victims)
+    if not count:
+        return f"{text}."
+    who = ranks_text(finding.victims) if count <= _MOST_NAMED else f"{count} ranks"
+    verb = "waits" if count == 1 else "wait"
+    if finding.stuck is not None:
+        return f"{text}; {who} {verb} in {operation_phrase(finding.stuck)}."
+    return f"{text}; {who} {'is' if count == 1 else 'are'} affected."
+
+
+def _culprit_text(one: Culprit) -> str:
+    text = f"rank {one.rank} {one.doing}"
+    if one.file:
+        text += f" at {place(CodeLine(one.file, one.line, one.function))}"
+    return text + (f", for {seconds_text(one.seconds)}" if one.seconds else "")
