@@ -1,0 +1,270 @@
+"""From the lines of logs that nobody watched to a verdict, or to none.
+
+A signature alone never gives one cause. The root is told from its consequences, the facts
+around it choose among the causes its record lists, and where they do not decide the
+verdict says `unknown` and what would.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from unstuck.diagnose.logblame import blame, victims
+from unstuck.diagnose.logcauses import Choice, choose, weight
+from unstuck.diagnose.logfacts import job_facts, last_phases, match_facts
+from unstuck.diagnose.logroots import BURST_LINES, BURST_SECONDS, Candidate, ordered, pick
+from unstuck.diagnose.logwaits import Waits, is_wait
+from unstuck.diagnose.words import moment, ranks_text
+from unstuck.model.log import LogFact, LogFailure, LogLine, LogMatch, LogReading, LogRecord
+from unstuck.model.verdict import Cause, Confidence, Culprit, Evidence, StuckOperation, Verdict
+
+MOST_EVIDENCE = 3
+"""Lines shown of each role."""
+
+_SERIOUS = {"root", "either", "cascade"}
+_NOT_ONLY_HERE = {"cuda", "python"}
+"""Domains whose failures happen in a single process just as well."""
+
+
+def diagnose(reading: LogReading, records: Mapping[str, LogRecord]) -> Verdict | None:
+    """Return what went wrong in these logs; None when nothing distributed did.
+
+    Example:
+        diagnose(reading, records).cause  # Cause.BUSY_ELSEWHERE
+    """
+    serious = [match for match in reading.matches if match.role in _SERIOUS]
+    if not serious or _single_process(serious, reading, records):
+        return None
+    waits = Waits(reading)
+    order = ordered(serious, _causing(reading.failures, serious))
+    root = pick(order, records)
+    facts = job_facts(reading, waits)
+    if _failed_before(root, order):
+        facts |= {LogFact.EARLIER_FAILURE}
+    if root is None:
+        choice = _from_cascades(serious, records, facts)
+    elif root.match is None:
+        choice = None
+    else:
+        alike = [m for m in serious if m.record == root.match.record]
+        choice = choose(records[root.match.record], records, facts | match_facts(alike))
+    return _Writer(reading, waits, order, root, choice).verdict()
+
+
+def _single_process(
+    serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
+) -> bool:
+    """Tell whether nothing shows that more than one process was at work."""
+    if reading.distributed or len(reading.ranks) > 1:
+        return False
+    return all(records[match.record].domain in _NOT_ONLY_HERE for match in serious)
+
+
+def _causing(failures: Sequence[LogFailure], serious: Sequence[LogMatch]) -> list[LogFailure]:
+    """Return the exceptions in no record that came first and close enough to be the reason."""
+    order = ordered(serious)
+    first = next((c for c in order if c.role in {"root", "either"}), None)
+    nearest = order[0]
+    found: list[LogFailure] = []
+    for candidate in ordered((), [f for f in failures if f.exception]):
+        ahead = first is None or _before(candidate, first)
+        if candidate.failure and ahead and _explains(candidate, nearest):
+            found.append(candidate.failure)
+    return found
+
+
+def _before(one: Candidate, other: Candidate) -> bool:
+    if one.line.file == other.line.file:
+        return one.line.line < other.line.line
+    if one.time is not None and other.time is not None:
+        return one.time < other.time
+    return other.role != "root"
+
+
+def _explains(failure: Candidate, later: Candidate) -> bool:
+    """Tell whether a failure is near a consequence, a timeout's waiting time left out."""
+    waited = 0.0
+    if later.match is not None and is_wait(later.match):
+        elapsed = later.match.fields.get("elapsed_ms") or later.match.fields.get("timeout_ms", "0")
+        waited = float(elapsed) / 1000 if elapsed.isdigit() else 0.0
+    if failure.time is not None and later.time is not None:
+        return -BURST_SECONDS <= later.time - failure.time <= waited + 3 * BURST_SECONDS
+    if failure.line.file == later.line.file:
+        return abs(later.line.line - failure.line.line) <= BURST_LINES
+    return True
+
+
+def _failed_before(root: Candidate | None, order: Sequence[Candidate]) -> bool:
+    """Tell whether a process had ended by itself: not told to, and not by a watchdog."""
+    for candidate in order:
+        match = candidate.match
+        if match is None:
+            return True
+        if match is (root.match if root else None):
+            continue
+        code = match.fields.get("exit_code", "")
+        if code and code not in {"0", "-15", "-6"}:
+            return True
+    return False
+
+
+def _from_cascades(
+    serious: Sequence[LogMatch], records: Mapping[str, LogRecord], facts: frozenset[LogFact]
+) -> Choice:
+    """Choose among what the consequences point to; nobody's own failure is in these logs."""
+    choices = [choose(records[m.record], records, facts | match_facts([m])) for m in serious]
+    known = [choice for choice in choices if choice.cause is not Cause.UNKNOWN] or choices
+    best = max(known, key=lambda choice: weight(choice.facts))
+    return structs.replace(best, confidence=Confidence.POSSIBLE)
+
+
+class _Writer:
+    """Writes the verdict up."""
+
+    def __init__(
+        self,
+        reading: LogReading,
+        waits: Waits,
+        order: Sequence[Candidate],
+        root: Candidate | None,
+        choice: Choice | None,
+    ) -> None:
+        self._reading = reading
+        self._waits = waits
+        self._order = order
+        self._root = root
+        self._choice = choice
+        self._cause = choice.cause if choice else Cause.PROCESS_CRASH
+
+    def verdict(self) -> Verdict:
+        """Return it with everything that speaks for it."""
+        choice, root = self._choice, self._root
+        culprits = blame(root, self._cause, self._reading, self._waits)
+        first = root or self._order[0]
+        return Verdict(
+            self._cause,
+            choice.confidence if choice else Confidence.LIKELY,
+            culprits,
+            victims(self._reading, self._waits, culprits, root),
+            since=moment(first.time) if first.time else "",
+            evidence=self._evidence(),
+            alternatives=choice.alternatives if choice else (),
+            records=self._records(),
+            summary=self._summary(culprits),
+            because=self._because(),
+            stuck=self._stuck(culprits),
+        )
+
+    def _records(self) -> tuple[str, ...]:
+        """Return the record that answers first, then its parent, then the others by order."""
+        first = [self._choice.record.id] if self._choice else []
+        root = [self._root.match.record] if self._root and self._root.match else []
+        rest = [c.match.record for c in self._order if c.match]
+        return tuple(dict.fromkeys([*first, *root, *rest]))
+
+    def _evidence(self) -> tuple[Evidence, ...]:
+        lines: dict[tuple[str, int], tuple[LogLine, str]] = {}
+        if self._root is not None:
+            lines[self._root.line.file, self._root.line.line] = (self._root.line, "root")
+        shown: dict[str, int] = {}
+        for candidate in self._order:
+            role = self._role(candidate)
+            if shown.get(role, 0) < MOST_EVIDENCE:
+                key = (candidate.line.file, candidate.line.line)
+                if key not in lines:
+                    shown[role] = shown.get(role, 0) + 1
+                    lines[key] = (candidate.line, role)
+        facts = self._choice.facts if self._choice else ()
+        for phase in last_phases(self._reading.phases):
+            if phase.fact in facts:
+                lines.setdefault((phase.line.file, phase.line.line), (phase.line, "context"))
+        return tuple(_item(line, role) for line, role in lines.values())
+
+    def _role(self, candidate: Candidate) -> str:
+        root = self._root
+        if candidate is root:
+            return "root"
+        if candidate.match and root and root.match and candidate.match.record == root.match.record:
+            return "victim" if is_wait(candidate.match) else "root"
+        if candidate.match and is_wait(candidate.match):
+            return "victim"
+        return "cascade"
+
+    def _summary(self, culprits: Sequence[Culprit]) -> str:
+        title = self._choice.record.title if self._choice else "an exception ended one rank"
+        who = f"{ranks_text(c.rank for c in culprits)}: " if culprits else ""
+        return f"{who}{title}"
+
+    def _because(self) -> str:
+        if self._root is None:
+            return (
+                "only consequences are in these logs, not the failure itself; "
+                "it is in the log of a rank or node that is not here"
+            )
+        if self._choice is None:
+            return "it raised an exception first; what the other ranks report came after"
+        if self._cause is Cause.UNKNOWN:
+            return "this message has several causes, and nothing in these logs decides"
+        if self._choice.facts:
+            return "these lines show: " + ", ".join(_FACTS[fact] for fact in self._choice.facts)
+        if len(self._choice.record.causes) == 1:
+            return "this message has one known cause"
+        return "the most frequent cause of this message; nothing in these logs decides"
+
+    def _stuck(self, culprits: Sequence[Culprit]) -> StuckOperation | None:
+        waits = [w for w in self._waits.by_rank.values() if w.number is not None]
+        if not waits:
+            return None
+        blamed = {culprit.rank for culprit in culprits}
+        usual = next((w for w in waits if w.rank not in blamed), waits[0])
+        together = tuple(
+            sorted(w.rank for w in waits if (w.number, w.op) == (usual.number, usual.op))
+        )
+        return StuckOperation(
+            usual.op,
+            usual.number or 0,
+            usual.match.fields.get("pg", "0"),
+            self._waits.world_size,
+            description=usual.match.fields.get("pg_desc", "its group"),
+            waiting=together,
+            missing=tuple(sorted(blamed - set(together))),
+        )
+
+
+def _item(line: LogLine, role: str) -> Evidence:
+    source = f"rank {line.rank}" if line.rank is not None else line.host or "log"
+    return Evidence(source, line.text, role, line.file, line.line)
+
+
+_FACTS = {
+    LogFact.ONE_ELEMENT: "the collective has one element (a barrier or a flag)",
+    LogFact.FIRST_COLLECTIVE: "it is the first collective of the job",
+    LogFact.EARLY: "it is one of the first collectives",
+    LogFact.GATHER_OP: "it is a gather or a broadcast",
+    LogFact.SOME_SILENT: "some ranks wait and others say nothing",
+    LogFact.ALL_WAIT: "all ranks wait in the same collective",
+    LogFact.NUMBER_DIFFERS: "the ranks are at different numbers",
+    LogFact.OP_DIFFERS: "the ranks are at different operations",
+    LogFact.SIZE_DIFFERS: "the ranks give different sizes",
+    LogFact.EARLIER_FAILURE: "a process had ended before",
+    LogFact.OUT_OF_MEMORY: "memory ran out",
+    LogFact.PREPARING: "data was still being prepared",
+    LogFact.SAVING: "a checkpoint was being saved",
+    LogFact.EVALUATING: "an evaluation was going on",
+    LogFact.GENERATING: "text was being generated",
+    LogFact.LOADING: "weights were being loaded",
+    LogFact.COMPILING: "something was being compiled",
+    LogFact.AT_END: "training or an epoch had just ended",
+    LogFact.QUEUE_DIFFERS: "the ranks have queued different numbers of operations",
+    LogFact.REFUSED: "the connection was refused",
+    LogFact.UNREACHABLE: "the address did not answer",
+    LogFact.LOOPBACK: "a loopback address stands where another host should be",
+    LogFact.LINK_LOCAL: "a link-local address was used",
+    LogFact.FEWER_JOINED: "fewer processes joined than were expected",
+    LogFact.MORE_JOINED: "more processes joined than were expected",
+    LogFact.KILLED: "a process was killed by signal 9",
+    LogFact.TRAINING: "training steps went by before",
+    LogFact.BRACKETED: "an IPv6 address was given with its brackets",
+    LogFact.ODD_ADDRESS: "the address is one that no host has",
+    LogFact.DISK_FULL: "a disk is full",
+}
