@@ -7,9 +7,11 @@
     │   │   ├── BundleNotFoundError           nothing is at that path
     │   │   ├── BundleDamagedError            a file of it is missing, cut short or unreadable
     │   │   └── BundleSchemaError             written with a schema this version does not know
-    │   └── LogError                          what was given is not a log that can be read
-    │       ├── LogNotFoundError              nothing is at that path
-    │       └── LogUnreadableError            no permission, damaged, or its reader is missing
+    │   ├── LogError                          what was given is not a log that can be read
+    │   │   ├── LogNotFoundError              nothing is at that path
+    │   │   └── LogUnreadableError            no permission, damaged, or its reader is missing
+    │   └── RecordError                       a knowledge-base record cannot be used
+    │       └── RecordNotFoundError           there is no record of that name
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
     │   └── BundleWriteError                  the incident could not be stored
     └── InternalError                exit 4   our bug, never yours
@@ -77,6 +79,14 @@ class LogNotFoundError(LogError):
 
 class LogUnreadableError(LogError):
     """No permission, damaged, or the package that reads it is missing."""
+
+
+class RecordError(UserError):
+    """A knowledge-base record, or a place to read records from, cannot be used."""
+
+
+class RecordNotFoundError(RecordError):
+    """There is no record of that name."""
 
 
 class WorldError(UnstuckError):

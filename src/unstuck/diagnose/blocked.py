@@ -5,6 +5,7 @@ outstanding while the thread sleeps or computes. The stack and the kernel decide
 """
 
 import re
+from functools import lru_cache
 
 from unstuck.model.rank import CodeLine, RankState
 
@@ -59,22 +60,27 @@ def is_blocked(state: RankState) -> bool:
     running = state.process.cpu >= BUSY_CPU
     if inner is None:
         return not running
-    if waits_on_host(inner):
-        return False
     if inner.file.endswith("distributed_c10d.py") and call_in_progress(state):
         return True
+    if waits_on_host(inner):
+        return False
     if running:
         return _spins_for_device(state, inner)
-    return in_torch(inner) or _user_line_waits(state, inner)
+    return _waits_in_thread(state) if in_torch(inner) else _user_line_waits(state, inner)
 
 
 def waits_on_host(line: CodeLine) -> bool:
     """Tell whether a frame waits for a lock, a queue, a worker or a pipe of its own host."""
-    if _HOST_FILES.search(line.file.replace("\\", "/")):
+    if _is_host_file(line.file):
         return True
     if in_torch(line) or _CALL.search(line.text):
         return False
     return bool(_WAITS_FOR_HOST.search(line.text))
+
+
+@lru_cache(4096)
+def _is_host_file(file: str) -> bool:
+    return bool(_HOST_FILES.search(file.replace("\\", "/")))
 
 
 def innermost(state: RankState) -> CodeLine | None:
@@ -97,5 +103,10 @@ def _spins_for_device(state: RankState, inner: CodeLine) -> bool:
 def _user_line_waits(state: RankState, inner: CodeLine) -> bool:
     if _CALL.search(inner.text) or _WAITS_FOR_DEVICE.search(inner.text):
         return True
+    return _waits_in_thread(state)
+
+
+def _waits_in_thread(state: RankState) -> bool:
+    """Tell whether the main thread waits for another thread, as it does in `Work.wait`."""
     where = state.process.waits_in
-    return where in ("", "0") or "futex" in where
+    return "futex" in where or (where in ("", "0") and state.process.state != "R")

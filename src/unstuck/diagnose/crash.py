@@ -7,6 +7,7 @@ from unstuck.diagnose.deaths import SIMULTANEOUS, Death, Deaths, left_in_order, 
 from unstuck.diagnose.finding import Finding, culprit
 from unstuck.diagnose.standing import Job
 from unstuck.diagnose.words import place, ranks_text, seconds_text
+from unstuck.model.rank import Failure
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "Cannot allocate memory")
@@ -119,7 +120,7 @@ def _same_death(first: Death, other: Death) -> bool:
 
 def _reason(death: Death) -> _Reason:
     if death.state.failure is not None:
-        return _by_exception(death)
+        return _by_exception(death.state.failure)
     if death.signal:
         return _by_signal(death)
     code = death.state.process.exit_code
@@ -140,9 +141,7 @@ def _reason(death: Death) -> _Reason:
     )
 
 
-def _by_exception(death: Death) -> _Reason:
-    failure = death.state.failure
-    assert failure is not None
+def _by_exception(failure: Failure) -> _Reason:
     message = failure.message.strip().splitlines()
     told = f"{failure.type}: {message[0]}" if message else failure.type
     no_memory = "MemoryError" in failure.type or any(

@@ -3,8 +3,9 @@
 import signal
 from dataclasses import dataclass
 
+from unstuck.diagnose.heads import GroupKey, group_key
 from unstuck.diagnose.standing import Job, has_ended
-from unstuck.model.rank import RankState
+from unstuck.model.rank import GroupProgress, RankState
 
 SIMULTANEOUS = 0.1
 """Two deaths this close together cannot be told to be one after the other."""
@@ -141,14 +142,12 @@ def _needed(job: Job, gone: list[Death]) -> tuple[set[int], set[int]]:
     and has been stuck in them for a while or has failed since.
     """
     away = {death.state.rank for death in gone}
-    fewest: dict[str, int] = {}
     since = max((death.age for death in gone), default=0.0)
-    for death in gone:
-        for progress in death.state.groups:
-            fewest[progress.name] = min(
-                progress.enqueued, fewest.get(progress.name, progress.enqueued)
-            )
-    most: dict[tuple[str, int], int] = {}
+    fewest: dict[GroupKey, int] = {}
+    for progress in (one for death in gone for one in death.state.groups):
+        key = group_key(progress)
+        fewest[key] = min(progress.enqueued, fewest.get(key, progress.enqueued))
+    most: dict[GroupKey, int] = {}
     sufferers: set[int] = set()
     if not fewest:
         return set(), set()
@@ -156,21 +155,19 @@ def _needed(job: Job, gone: list[Death]) -> tuple[set[int], set[int]]:
         if state.rank in away or not _suffers(state, since):
             continue
         for progress in state.groups:
-            if progress.enqueued <= fewest.get(progress.name, progress.enqueued):
-                continue
-            if state.in_flight and not _hurt(state) and progress.enqueued <= progress.completed:
-                continue
-            sufferers.add(state.rank)
-            key = (progress.name, len(progress.ranks))
-            most[key] = max(progress.enqueued, most.get(key, 0))
+            key = group_key(progress)
+            if progress.enqueued > fewest.get(key, progress.enqueued) and _stuck(state, progress):
+                sufferers.add(state.rank)
+                most[key] = max(progress.enqueued, most.get(key, 0))
     return {death.state.rank for death in gone if _was_needed(death.state, most)}, sufferers
 
 
-def _was_needed(state: RankState, most: dict[tuple[str, int], int]) -> bool:
-    return any(
-        progress.enqueued < most.get((progress.name, len(progress.ranks)), 0)
-        for progress in state.groups
-    )
+def _was_needed(state: RankState, most: dict[GroupKey, int]) -> bool:
+    return any(one.enqueued < most.get(group_key(one), 0) for one in state.groups)
+
+
+def _stuck(state: RankState, progress: GroupProgress) -> bool:
+    return _hurt(state) or progress.enqueued > progress.completed
 
 
 def _suffers(state: RankState, since: float) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from unstuck.diagnose.blocked import POINT_TO_POINT, call_in_progress, is_blocked
 from unstuck.diagnose.standing import Job, Standing
@@ -132,9 +133,11 @@ def _oldest(state: RankState) -> Head | None:
     for progress in state.groups:
         if progress.enqueued <= progress.completed:
             continue
-        age = progress.pending[0].age if progress.pending else 0.0
-        number = progress.pending[0].number if progress.pending else progress.completed + 1
+        # What the recorder called pending may have completed since it was read.
+        first = next((one for one in progress.pending if one.number > progress.completed), None)
+        age = first.age if first else 0.0
         if age > best_age:
+            number = first.number if first else progress.completed + 1
             best, best_age = Head(group_key(progress), number), age
     return best
 
@@ -146,7 +149,7 @@ def _newest(state: RankState, call: str) -> Head | None:
         for progress in state.groups
         if progress.enqueued > progress.completed
         for operation in progress.pending
-        if _same_call(call, operation.op)
+        if operation.number > progress.completed and _same_call(call, operation.op)
     ]
     if not matching:
         return None
@@ -154,6 +157,7 @@ def _newest(state: RankState, call: str) -> Head | None:
     return Head(group_key(progress), operation.number)
 
 
+@cache
 def _same_call(call: str, op: str) -> bool:
     plain = op.replace("_", "").lower()
     asked = call.replace("_", "").lower()

@@ -8,6 +8,15 @@ from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
 
 _LOADER_CALLS = ("_next_data", "_try_get_data", "_get_data", "_poll")
+_STORE_FILES = ("distributed_c10d.py", "rendezvous.py")
+_STORE_CALLS = (
+    "_store_based_barrier",
+    "init_process_group",
+    "_new_process_group_helper",
+    "_new_group_with_tag",
+    "new_group",
+    "_create_c10d_store",
+)
 _PIPE_WAITS = ("pipe_read", "pipe_wait", "anon_pipe_read")
 _SOCKET_WAITS = ("unix_stream", "sk_wait", "tcp_recv", "skb_wait", "inet_csk", "wait_woken")
 _POLL_WAITS = ("poll", "select", "ep_")
@@ -66,6 +75,7 @@ def _read(state: RankState) -> _Reading:
         or _waits_for_loader(state)
         or _sleeps(state)
         or _waits_for_disk(state)
+        or _waits_for_store(state)
         or _runs(state)
         or _waits_for_lock(state)
         or _waits_for_data(state)
@@ -130,6 +140,27 @@ def _waits_for_disk(state: RankState) -> _Reading | None:
             ),
         ),
     )
+
+
+def _waits_for_store(state: RankState) -> _Reading | None:
+    for line in state.stack:
+        if line.user:
+            return None
+        if line.file.endswith(_STORE_FILES) and line.function in _STORE_CALLS:
+            return _Reading(
+                Cause.STORE_LOST,
+                Confidence.POSSIBLE,
+                f"waits for the store of the job in {line.function}",
+                "groups are set up through the store; it waits for the store itself or for a "
+                "rank that has not written its address there",
+                (
+                    Alternative(
+                        Cause.UNEVEN_WORK,
+                        "see whether all ranks call new_group, also those that are not members",
+                    ),
+                ),
+            )
+    return None
 
 
 def _runs(state: RankState) -> _Reading | None:

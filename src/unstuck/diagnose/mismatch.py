@@ -2,11 +2,13 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from unstuck.diagnose.finding import Finding, culprit
+from unstuck.diagnose.graph import WaitGraph
 from unstuck.diagnose.heads import Group, GroupKey, find_operation
-from unstuck.diagnose.waits import WaitGraph
+from unstuck.diagnose.waits import ranks_behind
 from unstuck.diagnose.words import ranks_text
 from unstuck.model.rank import Operation
 from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence, StuckOperation
@@ -31,6 +33,9 @@ class Signature:
 
 def find_mismatches(graph: WaitGraph, least: float) -> tuple[Finding, ...]:
     """Find the groups whose members disagree where somebody waits for at least `least` seconds."""
+    longest = max((graph.job.states[rank].stalled_for for rank in graph.heads), default=0.0)
+    if longest < least:
+        return ()
     lowest: dict[GroupKey, int] = {}
     for node in range(-1, -len(graph.operations) - 1, -1):
         head = graph.operation(node)
@@ -44,11 +49,15 @@ def find_mismatches(graph: WaitGraph, least: float) -> tuple[Finding, ...]:
 
 def signature(operation: Operation) -> Signature:
     """Reduce an operation to what all members must agree on; shapes of equal size do agree."""
-    op = operation.op.rsplit(":", 1)[-1]
-    plain = op.replace("_", "").lower()
-    if not plain.startswith(_SIZES_AGREE):
+    return _signature(operation.op, operation.sizes, operation.dtypes)
+
+
+@lru_cache(4096)
+def _signature(op: str, sizes: tuple[tuple[int, ...], ...], dtypes: tuple[str, ...]) -> Signature:
+    op = op.rsplit(":", 1)[-1]
+    if not op.replace("_", "").lower().startswith(_SIZES_AGREE):
         return Signature(op)
-    return Signature(op, tuple(prod(size) for size in operation.sizes), operation.dtypes)
+    return Signature(op, tuple(prod(size) for size in sizes), dtypes)
 
 
 def _compare(graph: WaitGraph, group: Group, number: int) -> Finding | None:
@@ -89,7 +98,8 @@ def _accuse(
     tie = len(majority) == len(second[1])
     blamed = ordered if tie else ordered[1:]
     states = graph.job.states
-    waiting = tuple(sorted(rank for side in sides.values() for rank in side))
+    node = _node(graph, group, number)
+    waiting = tuple(graph.waiters(node))
     seconds = max(states[rank].stalled_for for rank in waiting)
     named = f"#{number} of group {group.key[0]}"
     accused = {rank: str(side) for side, ranks in blamed for rank in ranks}
@@ -101,7 +111,7 @@ def _accuse(
             culprit(states[rank], f"runs {accused[rank]} as {named}", states[rank].stalled_for)
             for rank in sorted(accused)
         ),
-        victims=tuple(rank for rank in waiting if rank not in accused),
+        victims=tuple(sorted(ranks_behind(graph, node) - accused.keys())),
         seconds=seconds,
         evidence=_evidence(named, ordered, accused, earlier),
         alternatives=(
@@ -113,6 +123,14 @@ def _accuse(
         ),
         stuck=_stuck(group, number, majority[0], waiting),
         chain=tuple(f"{ranks_text(ranks)} in {side} {named}" for side, ranks in ordered),
+    )
+
+
+def _node(graph: WaitGraph, group: Group, number: int) -> int:
+    return next(
+        node
+        for node in range(-1, -len(graph.operations) - 1, -1)
+        if (graph.operation(node).group, graph.operation(node).number) == (group.key, number)
     )
 
 

@@ -12,22 +12,25 @@ from unstuck.diagnose.crash import (
 )
 from unstuck.diagnose.deaths import Deaths, find_deaths, tells_of_a_peer
 from unstuck.diagnose.finding import Finding
+from unstuck.diagnose.graph import build_graph
 from unstuck.diagnose.joining import find_unjoined
 from unstuck.diagnose.mismatch import find_mismatches
 from unstuck.diagnose.patience import FLOOR, SUSPICION, patience
 from unstuck.diagnose.report import write_verdict
 from unstuck.diagnose.stall import explain_sink, lacks_recorder, lacks_stack
-from unstuck.diagnose.standing import Job, Standing, survey
-from unstuck.diagnose.waits import Sink, SinkKind, build_graph, find_sinks
+from unstuck.diagnose.standing import SILENT_AFTER, Job, Standing, survey
+from unstuck.diagnose.waits import Sink, SinkKind, find_sinks
 from unstuck.model.evidence import EvidenceKind, EvidenceRequest
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
-from unstuck.model.verdict import Diagnosis
+from unstuck.model.verdict import Diagnosis, StuckOperation
 
 ROOT_AFTER = 0.25
 """The first death must be this old, so that the true root is among those seen."""
 FOLLOWERS_AFTER = 1.5
 """How long to wait for a root while only its consequences are visible."""
+FRAME_OVERDUE = 1.5
+"""Agents send a frame a second; after this long without one a node may be lost."""
 _MOST_STACKS = 64
 
 
@@ -57,7 +60,7 @@ def _judge_deaths(job: Job, deaths: Deaths) -> list[Finding]:
         return _mismatch_behind(job, deaths) or [explain_roots(job, deaths)]
     if deaths.leavers:
         return [explain_leavers(job, deaths)]
-    if deaths.oldest < FOLLOWERS_AFTER:
+    if deaths.oldest < FOLLOWERS_AFTER or _node_may_be_lost(job):
         return []
     # The rank that complains first is seldom the one to blame: ask whom it waited for.
     graph = build_graph(job, _fallen(deaths))
@@ -66,13 +69,33 @@ def _judge_deaths(job: Job, deaths: Deaths) -> list[Finding]:
     return [_with_followers(f, deaths) for f in found] or [explain_followers(job, deaths)]
 
 
+def _node_may_be_lost(job: Job) -> bool:
+    """Tell whether a frame is overdue: until it comes, its ranks are known from the past only."""
+    return any(
+        FRAME_OVERDUE < node.silent_for <= SILENT_AFTER
+        for node in job.snapshot.nodes
+        if not node.ended and not node.disconnected
+    )
+
+
 def _mismatch_behind(job: Job, deaths: Deaths) -> list[Finding]:
     """Find the wrong sizes on which a rank aborted: gloo ends the receiver of too much data."""
     if deaths.roots[0].signal != signal.SIGABRT:
         return []
-    aborted = deaths.roots[0].state.rank
     found = find_mismatches(build_graph(job, _fallen(deaths)), 0.0)
-    return [finding for finding in found if finding.stuck and aborted in finding.stuck.waiting]
+    aborted = deaths.roots[0].state
+    return [
+        _with_followers(finding, deaths)
+        for finding in found
+        if finding.stuck is not None and _has_begun(aborted, finding.stuck)
+    ]
+
+
+def _has_begun(state: RankState, stuck: StuckOperation) -> bool:
+    return any(
+        one.name == stuck.group and one.enqueued >= stuck.number > one.completed
+        for one in state.groups
+    )
 
 
 def _fallen(deaths: Deaths) -> list[int]:
@@ -81,7 +104,10 @@ def _fallen(deaths: Deaths) -> list[int]:
 
 def _with_followers(finding: Finding, deaths: Deaths) -> Finding:
     blamed = {one.rank for one in finding.culprits}
-    victims = {*finding.victims, *(death.state.rank for death in deaths.followers)} - blamed
+    victims = {
+        *finding.victims,
+        *(death.state.rank for death in (*deaths.roots, *deaths.followers)),
+    } - blamed
     evidence = finding.evidence + followers_evidence(deaths.followers)
     return replace(finding, victims=tuple(sorted(victims)), evidence=evidence)
 

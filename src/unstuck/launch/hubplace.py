@@ -60,10 +60,10 @@ def find(command: LaunchCommand, asked: str | None, env: Mapping[str, str]) -> H
 
 def _address(command: LaunchCommand, asked: str | None) -> tuple[str, int]:
     if asked:
-        host, _, port = asked.rpartition(":") if ":" in asked else (asked, "", "")
-        if not host or (port and not port.isdigit()):
+        host, _, port = asked.rpartition(":") if ":" in asked else (asked, "", str(DEFAULT_PORT))
+        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
             raise UserError(f"--hub {asked} is not HOST or HOST:PORT", hint="--hub node0:29529")
-        return host, int(port or DEFAULT_PORT)
+        return host, int(port)
     if not command.several_nodes:
         return _HERE, 0
     if not command.master:
@@ -117,6 +117,13 @@ async def _try(host: str, port: int, token: str) -> None:
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> UserError | WorldError:
+    if isinstance(error, socket.gaierror):
+        return UserError(f"the hub's host {host} is not known here", hint=f"getent hosts {host}")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return UserError(
+            f"{host} is not an address of this machine, and the job has one node only",
+            hint="leave --hub out, or give --nnodes to the launcher",
+        )
     if error.errno == errno.EADDRINUSE:
         return UserError(
             f"port {port} of {host} is busy, so the hub cannot listen there",

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from unstuck.diagnose.verdict import diagnose
 from unstuck.model.rank import (
     CodeLine,
     Failure,
@@ -16,6 +17,7 @@ from unstuck.model.rank import (
     RankState,
 )
 from unstuck.model.snapshot import NodeState, Snapshot
+from unstuck.model.verdict import Verdict
 
 NOW = 1_800_000_000.0
 C10D = "/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -176,3 +178,28 @@ def grid(tp: int, pp: int, dp: int) -> dict[str, tuple[int, ...]]:
         for p in range(pp):
             layout[f"dp{t}.{p}"] = tuple(rank(t, p, d) for d in range(dp))
     return layout
+
+
+def verdict_of(scene: Scene) -> Verdict:
+    """The verdict, which must be there and must not count a culprit as a victim."""
+    verdict = diagnose(scene.snapshot()).verdict
+    assert verdict is not None
+    assert not {one.rank for one in verdict.culprits} & set(verdict.victims)
+    return verdict
+
+
+def silent(scene: Scene) -> bool:
+    return diagnose(scene.snapshot()).verdict is None
+
+
+def culprits(verdict: Verdict) -> list[int]:
+    return [one.rank for one in verdict.culprits]
+
+
+def one_sleeps(size: int = 4, sleeper: int = 2) -> Scene:
+    """One rank sleeps, all others wait for it in an all_reduce."""
+    scene = job(size)
+    for rank in range(size):
+        if rank != sleeper:
+            scene.enter(rank)
+    return scene.sleep(sleeper)

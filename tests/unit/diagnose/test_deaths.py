@@ -1,7 +1,7 @@
 """Ranks that die, fail or leave: who was the root, who only followed, who left in order."""
 
 import pytest
-from test_verdict import culprits, silent, verdict_of
+from jobs import CLOSED, TIMED_OUT, Scene, culprits, job, silent, user, verdict_of
 
 from jobs import CLOSED, TIMED_OUT, Scene, job, user
 from unstuck.model.rank import PointToPoint

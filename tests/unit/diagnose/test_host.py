@@ -1,6 +1,7 @@
 """What a living rank that others wait for is doing instead."""
 
 import pytest
+from jobs import C10D, job, user
 
 from jobs import job, user
 from unstuck.diagnose.host import Doing, explain_rank
@@ -10,6 +11,7 @@ from unstuck.model.verdict import Cause, Confidence
 LOADER = CodeLine("/lib/torch/utils/data/dataloader.py", 1251, "_try_get_data")
 QUEUE = CodeLine("/usr/lib/python3.11/multiprocessing/queues.py", 113, "get")
 THREADING = CodeLine("/usr/lib/python3.11/threading.py", 320, "wait")
+NEW_GROUP = CodeLine(C10D, 5700, "_new_process_group_helper")
 TEMPLATE = user("x = work(x)", 12, "prepare")
 
 
@@ -36,6 +38,7 @@ def told(state: RankState) -> tuple[Cause, str]:
         (rank(waits_in="futex_wait_queue"), Cause.HOST_DEADLOCK, "waits for a lock"),
         (rank(THREADING, TEMPLATE), Cause.HOST_DEADLOCK, "waits for a lock"),
         (rank(QUEUE, LOADER, TEMPLATE), Cause.HOST_DEADLOCK, "waits for its DataLoader workers"),
+        (rank(NEW_GROUP, TEMPLATE, waits_in="do_poll"), Cause.STORE_LOST, "waits for the store"),
         (rank(waits_in="something_else"), Cause.UNKNOWN, "does not come"),
     ],
 )

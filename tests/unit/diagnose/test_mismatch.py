@@ -1,6 +1,6 @@
 """Members of a group that run different collectives under the same number."""
 
-from test_verdict import culprits, silent, verdict_of
+from jobs import Scene, culprits, job, silent, verdict_of
 
 from jobs import Scene, job
 from unstuck.model.rank import Operation

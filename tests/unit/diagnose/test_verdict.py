@@ -1,33 +1,25 @@
 """Stories of whole jobs: what happened, and whom the verdict names."""
 
-from jobs import CLOSED, ENGINE, TIMED_OUT, Scene, grid, inside, job, user
+from jobs import (
+    CLOSED,
+    ENGINE,
+    TIMED_OUT,
+    Scene,
+    culprits,
+    grid,
+    inside,
+    job,
+    one_sleeps,
+    silent,
+    user,
+    verdict_of,
+)
+from msgspec.structs import replace
+
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.evidence import EvidenceKind
-from unstuck.model.rank import CodeLine, Pace, PointToPoint
-from unstuck.model.verdict import Cause, Confidence, Verdict
-
-
-def verdict_of(scene: Scene) -> Verdict:
-    verdict = diagnose(scene.snapshot()).verdict
-    assert verdict is not None
-    assert not {one.rank for one in verdict.culprits} & set(verdict.victims)
-    return verdict
-
-
-def silent(scene: Scene) -> bool:
-    return diagnose(scene.snapshot()).verdict is None
-
-
-def culprits(verdict: Verdict) -> list[int]:
-    return [one.rank for one in verdict.culprits]
-
-
-def one_sleeps(size: int = 4, sleeper: int = 2) -> Scene:
-    scene = job(size)
-    for rank in range(size):
-        if rank != sleeper:
-            scene.enter(rank)
-    return scene.sleep(sleeper)
+from unstuck.model.rank import CodeLine, GroupProgress, Operation, Pace, PointToPoint
+from unstuck.model.verdict import Cause, Confidence
 
 
 def test_a_sleeping_rank_is_named_with_its_line_and_its_victims() -> None:
@@ -399,13 +391,20 @@ def test_nothing_is_judged_while_the_user_ends_the_job() -> None:
     assert silent(scene)
 
 
-def test_the_same_snapshot_gives_an_equal_verdict() -> None:
-    scene = job(8, grid(2, 2, 2))
-    scene.sleep(5).enter(4, "tp0.1").stop(3).enter(2, "tp1.0")
-    first = diagnose(scene.snapshot())
+def test_the_verdict_does_not_depend_on_the_order_of_ranks_and_nodes() -> None:
+    scene = job(8, grid(2, 2, 2), per_host=2)
+    scene.sleep(5).enter(4, "tp0.1").stop(3).enter(2, "tp1.0").enter(0, "dp0.0")
+    snapshot = scene.snapshot()
+    first = diagnose(snapshot)
     assert first.verdict is not None
-    shuffled = scene.snapshot()
-    assert diagnose(shuffled) == first
+    turned = replace(snapshot, ranks=snapshot.ranks[::-1], nodes=snapshot.nodes[::-1])
+    assert diagnose(turned) == first
+
+
+def test_a_verdict_on_deaths_does_not_depend_on_the_order_of_ranks() -> None:
+    scene = job(6).end(3, -9, 2.0).end(1, -9, 2.0).end(0, -15, 1.0).end(5, -15, 1.0)
+    snapshot = scene.snapshot()
+    assert diagnose(replace(snapshot, ranks=snapshot.ranks[::-1])) == diagnose(snapshot)
 
 
 def test_a_rank_that_waits_for_its_loader_with_async_work_outstanding_is_the_culprit() -> None:
@@ -415,3 +414,106 @@ def test_a_rank_that_waits_for_its_loader_with_async_work_outstanding_is_the_cul
     scene.enter(0, "a").enter(0, "b", "barrier", stack=inside("barrier"))
     verdict = verdict_of(scene)
     assert (verdict.cause, culprits(verdict)) == (Cause.HOST_DEADLOCK, [1])
+
+
+def test_a_rank_that_holds_the_gil_is_named_although_it_entered() -> None:
+    scene = job(3)
+    for rank in range(3):
+        scene.enter(rank)
+    scene.change(1, gil_held=True, beat_age=9.0, stack=(user("re.match(p, s)"),), stack_age=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.HOST_DEADLOCK, [1])
+    assert verdict.victims == (0, 2)
+
+
+def test_a_rank_without_beats_is_asked_for_its_stack() -> None:
+    scene = job(3)
+    for rank in range(3):
+        scene.enter(rank, stalled=1.5)
+    scene.change(1, beat_age=1.4)
+    asked = {one.kind: one.ranks for one in diagnose(scene.snapshot()).requests}
+    assert asked == {EvidenceKind.STACK: (1,)}
+
+
+def test_groups_of_one_name_but_other_members_are_not_compared() -> None:
+    scene = job(4, {"a": (0, 1), "b": (2, 3)})
+    for rank in range(4):
+        groups = scene.states[rank].groups
+        scene.change(rank, groups=tuple(_renamed(one) for one in groups))
+    scene.enter(2, "same").enter(3, "same")
+    scene.sleep(0)
+    assert verdict_of(scene).cause is Cause.TRANSPORT_STALL
+
+
+def test_a_leaver_is_not_blamed_by_another_group_of_the_same_name() -> None:
+    scene = job(4, {"a": (0, 1), "b": (2, 3)})
+    for rank in range(4):
+        groups = scene.states[rank].groups
+        scene.change(rank, groups=tuple(_renamed(one) for one in groups))
+    scene.end(0, 0, 5.0, "exit").enter(2, "same", stalled=1.0)
+    assert silent(scene)
+
+
+def _renamed(group: GroupProgress) -> GroupProgress:
+    return GroupProgress("same", group.ranks, group.enqueued, group.completed)
+
+
+def test_old_pending_entries_that_completed_since_are_not_the_head() -> None:
+    scene = one_sleeps()
+    old = Operation("0", 12, "broadcast", ((9,),), ("Float",), 300.0)
+    for rank in (0, 1, 3):
+        scene.progress(rank, "0", pending=(old,)).change(rank, recorder_age=290.0)
+    verdict = verdict_of(scene)
+    assert verdict.stuck is not None
+    assert (verdict.stuck.number, culprits(verdict)) == (41, [2])
+
+
+def test_an_overdue_frame_is_waited_for_before_a_late_rank_is_accused() -> None:
+    scene = job(4, per_host=2)
+    for rank in (0, 1):
+        scene.enter(rank, stalled=2.0).fail(rank, "RuntimeError", CLOSED, 1.8)
+    assert silent(scene.node("host1", silent_for=1.9))
+    verdict = verdict_of(scene.node("host1", silent_for=3.1))
+    assert (verdict.cause, culprits(verdict)) == (Cause.NODE_FAILURE, [2, 3])
+
+
+def test_pipeline_warm_up_with_uneven_counts_is_healthy() -> None:
+    scene = job(4, {"pp": (0, 1, 2, 3), "tp0": (0, 1), "tp1": (2, 3)})
+    for rank in range(4):
+        scene.progress(rank, f"tp{rank // 2}", enqueued=90 - 8 * rank, completed=90 - 8 * rank)
+        pending = PointToPoint("recv", "pp", (rank - 1) % 4, 7, age=0.4)
+        scene.message(rank, pending, call="recv", stalled=0.4)
+    assert silent(scene)
+
+
+def test_a_broken_pipeline_blames_the_stage_that_does_not_send() -> None:
+    scene = job(4)
+    for rank in (1, 2, 3):
+        recv = PointToPoint("recv", "0", rank - 1, 7, age=10.0)
+        unwaited = PointToPoint("send", "0", (rank + 1) % 4, 6, age=12.0)
+        scene.message(rank, unwaited, recv, call="recv")
+    verdict = verdict_of(scene.sleep(0))
+    assert culprits(verdict) == [0]
+    assert verdict.victims == (1, 2, 3)
+    assert verdict.chain == (
+        "rank 3 waits in recv from rank 2 for rank 2",
+        "rank 2 waits in recv from rank 1 for rank 1",
+        "rank 1 waits in recv from rank 0 for rank 0",
+    )
+
+
+def test_a_rank_seen_only_from_outside_is_not_accused() -> None:
+    scene = one_sleeps().change(2, unobserved="the probe could not start", groups=())
+    verdict = verdict_of(scene)
+    assert (verdict.cause, verdict.culprits) == (Cause.UNKNOWN, ())
+    assert "the probe could not start" in verdict.because
+
+
+def test_uneven_data_with_a_rank_in_its_next_phase_in_another_group() -> None:
+    members = (0, 1, 2, 3)
+    scene = job(4, {"0": members, "eval": members})
+    for rank in (0, 1, 3):
+        scene.enter(rank, "0", stack_age=0.5)
+    verdict = verdict_of(scene.enter(2, "eval", stack_age=0.5))
+    assert (verdict.cause, culprits(verdict)) == (Cause.ORDER_INVERSION, [2])
+    assert Cause.UNEVEN_WORK in [one.cause for one in verdict.alternatives]

@@ -182,10 +182,10 @@ def big_job(tp: int, pp: int, dp: int, stuck: int) -> Snapshot:
 
 def test_a_hundred_thousand_ranks_are_judged_within_seconds() -> None:
     snapshot = big_job(8, 10, 1250, 77_777)
-    begin = time.perf_counter()
+    begin = time.process_time()
     verdict = diagnose(snapshot).verdict
-    took = time.perf_counter() - begin
-    print(f"100,000 ranks, four groups each: {took:.2f} s")
+    took = time.process_time() - begin
+    print(f"100,000 ranks, four groups each: {took:.2f} s of cpu")
     assert verdict is not None
     assert [one.rank for one in verdict.culprits] == [77_777]
     assert len(verdict.victims) == 99_999
@@ -210,10 +210,10 @@ def test_half_of_a_hundred_thousand_ranks_missing_costs_no_more() -> None:
         )
         for state in scene.ranks
     )
-    begin = time.perf_counter()
+    begin = time.process_time()
     verdict = diagnose(Snapshot(0.0, scene.nodes, ranks, 0, 100_000)).verdict
-    took = time.perf_counter() - begin
-    print(f"50,000 of 100,000 ranks missing: {took:.2f} s")
+    took = time.process_time() - begin
+    print(f"50,000 of 100,000 ranks missing: {took:.2f} s of cpu")
     assert verdict is not None
     accused = {one.rank for one in verdict.culprits}
     assert accused == set(range(0, 100_000, 2)) | {77_777}

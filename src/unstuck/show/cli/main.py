@@ -18,6 +18,7 @@ from unstuck.errors import UnstuckError
 COMMANDS = {
     "run": "unstuck.show.cli.run:run",
     "diagnose": "unstuck.show.cli.diagnose:diagnose",
+    "kb": "unstuck.show.cli.kb:kb",
     "completion": "unstuck.show.cli.completion:completion",
 }
 """Name -> `module:attribute`, in the order in which help lists them."""
@@ -25,6 +26,7 @@ COMMANDS = {
 SUMMARIES = {
     "run": "Run a launch command and say why it stalls, if it does.",
     "diagnose": "Say again what was wrong, from an incident bundle.",
+    "kb": "Read, search and check the knowledge base of failure messages.",
     "completion": "Print the completion script for a shell.",
 }
 """One line a command for `--help`, so that help need not load every command."""

@@ -1,0 +1,158 @@
+"""The wait-for graph over collectives, sends and receives.
+
+Nodes are ranks and operations. A waiting rank points at its operation; an operation points at
+the members that have not begun it, or else at those that began it but wait elsewhere.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from unstuck.diagnose.heads import Group, GroupKey, Head, find_heads, gather_groups, last_words
+from unstuck.diagnose.standing import Job, Standing
+from unstuck.model.rank import PointToPoint
+
+_WITHOUT_HEAD = (Standing.STOPPED, Standing.GONE, Standing.SILENT)
+
+
+@dataclass(slots=True)
+class WaitGraph:
+    """The graph: ranks are nodes 0 and up, operations are nodes -1 and down."""
+
+    job: Job
+    heads: dict[int, Head]
+    groups: dict[GroupKey, Group]
+    operations: list[Head] = field(default_factory=list[Head])
+    waiting: list[list[int]] = field(default_factory=list[list[int]])
+    edges: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    node_of: dict[int, int] = field(default_factory=dict[int, int])
+    """The operation node that each waiting rank points at."""
+
+    def operation(self, node: int) -> Head:
+        """Return the operation of a node below zero."""
+        return self.operations[-node - 1]
+
+    def waiters(self, node: int) -> list[int]:
+        """List the ranks that wait in the operation of a node below zero."""
+        return self.waiting[-node - 1]
+
+
+def build_graph(job: Job, fallen: Iterable[int] = ()) -> WaitGraph:
+    """Build the wait-for graph; `fallen` ranks failed while waiting and still count as waiting."""
+    heads = find_heads(job)
+    for rank in fallen:
+        if head := last_words(job.states[rank]):
+            heads[rank] = head
+    groups = gather_groups(job, (head.group for head in heads.values()))
+    graph = WaitGraph(job, heads, groups)
+    _add_operations(graph)
+    by_group: dict[GroupKey, list[int]] = defaultdict(list)
+    for node in range(-1, -len(graph.operations) - 1, -1):
+        operation = graph.operation(node)
+        if operation.p2p:
+            graph.edges[node] = _absent_peers(graph, graph.waiters(node)[0], operation)
+        else:
+            by_group[operation.group].append(node)
+    for key, nodes in by_group.items():
+        _add_group_edges(graph, groups[key], nodes)
+    return graph
+
+
+def _add_operations(graph: WaitGraph) -> None:
+    index: dict[tuple[GroupKey, int], int] = {}
+    for rank in sorted(graph.heads):
+        head = graph.heads[rank]
+        node = None if head.p2p else index.get((head.group, head.number))
+        if node is None:
+            graph.operations.append(head)
+            graph.waiting.append([])
+            node = -len(graph.operations)
+            if not head.p2p:
+                index[head.group, head.number] = node
+        graph.waiters(node).append(rank)
+        graph.edges[rank] = [node]
+        graph.node_of[rank] = node
+
+
+def _add_group_edges(graph: WaitGraph, group: Group, nodes: list[int]) -> None:
+    """Point each operation at the members that are behind it.
+
+    Operations of one group share their laggards: a later one points at the earlier one and only
+    at the ranks between the two, so that the number of edges stays linear in the members.
+    """
+    reached = sorted(_reached(graph, group))
+    position = 0
+    earlier: int | None = None
+    for node in sorted(nodes, key=lambda node: graph.operation(node).number):
+        number = graph.operation(node).number
+        targets = [earlier] if earlier is not None else []
+        while position < len(reached) and reached[position][0] < number:
+            targets.append(reached[position][1])
+            position += 1
+        if targets:
+            earlier = node
+        else:
+            targets = _posted_elsewhere(graph, group, node)
+        graph.edges[node] = targets
+
+
+def _reached(graph: WaitGraph, group: Group) -> list[tuple[int, int]]:
+    """List (number reached, rank); what is known of a silent rank is old, so only completions."""
+    silent = bool(graph.job.silent_for)
+    pairs = [
+        (
+            progress.completed
+            if silent and graph.job.standing(rank) is Standing.SILENT
+            else progress.enqueued,
+            rank,
+        )
+        for rank, progress in zip(group.ranks, group.progress, strict=True)
+    ]
+    if len(group.ranks) < len(group.members):
+        pairs += [(-1, rank) for rank in set(group.members).difference(group.ranks)]
+    return pairs
+
+
+def _posted_elsewhere(graph: WaitGraph, group: Group, node: int) -> list[int]:
+    number = graph.operation(node).number
+    return [
+        rank
+        for rank, progress in zip(group.ranks, group.progress, strict=True)
+        if progress.completed < number
+        and graph.node_of.get(rank) != node
+        and (rank in graph.node_of or _cannot_serve(graph.job, rank))
+    ]
+
+
+def _cannot_serve(job: Job, rank: int) -> bool:
+    return job.standing(rank) in _WITHOUT_HEAD or job.states[rank].gil_held
+
+
+def _absent_peers(graph: WaitGraph, rank: int, head: Head) -> list[int]:
+    absent: set[int] = set()
+    for one in head.p2p:
+        if one.peer < 0:
+            absent.update(_possible_senders(graph, rank, head.group))
+        elif not _is_met(graph.job, rank, one):
+            absent.add(one.peer)
+    return sorted(absent)
+
+
+def _possible_senders(graph: WaitGraph, rank: int, key: GroupKey) -> list[int]:
+    group = graph.groups.get(key)
+    others = [other for other in (group.members if group else ()) if other != rank]
+    return [other for other in others if other not in graph.heads] or others
+
+
+def _is_met(job: Job, rank: int, one: PointToPoint) -> bool:
+    peer = job.states.get(one.peer)
+    if peer is None or _cannot_serve(job, one.peer):
+        return False
+    wanted = "send" if one.kind == "recv" else "recv"
+    return any(
+        other.kind == wanted
+        and other.group == one.group
+        and other.tag == one.tag
+        and (other.peer == -1 or (other.peer == rank and other.ordinal == one.ordinal))
+        for other in peer.p2p
+    )

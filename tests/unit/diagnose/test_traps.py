@@ -1,0 +1,136 @@
+"""States that mislead: each looks like another fault than it is."""
+
+from jobs import CLOSED, TIMED_OUT, culprits, job, one_sleeps, silent, user, verdict_of
+
+from unstuck.model.rank import PointToPoint
+from unstuck.model.snapshot import NodeState
+from unstuck.model.verdict import Cause
+
+
+def test_a_root_that_completed_its_broadcast_early_is_no_link_in_the_chain() -> None:
+    scene = job(5, {"0": (0, 1, 2, 3), "b": (0, 4)})
+    for rank in range(4):
+        scene.enter(rank, "0", "broadcast")
+    scene.progress(0, "0", completed=41, pending=()).enter(0, "b").sleep(4)
+    verdict = verdict_of(scene)
+    assert verdict.cause is Cause.TRANSPORT_STALL
+    assert verdict.victims == (1, 2, 3)
+    assert any("rank 4 is asleep" in item.text.lower() for item in verdict.evidence)
+
+
+def test_ranks_at_several_numbers_of_one_group_all_wait_for_the_last() -> None:
+    scene = job(3).enter(0).progress(0, "0", completed=41, pending=()).enter(0)
+    scene.enter(1).sleep(2)
+    verdict = verdict_of(scene)
+    assert culprits(verdict) == [2]
+    assert verdict.victims == (0, 1)
+
+
+def test_a_receive_from_anybody_when_all_others_wait_is_a_circle() -> None:
+    scene = job(2)
+    scene.message(0, PointToPoint("recv", "0", -1, 1, age=10), call="recv")
+    scene.message(1, PointToPoint("recv", "0", 0, 1, age=10), call="recv")
+    scene.change(0, stack_age=0.5).change(1, stack_age=0.5)
+    assert verdict_of(scene).cause is Cause.ORDER_INVERSION
+
+
+def test_a_send_and_a_receive_with_other_tags_do_not_meet() -> None:
+    scene = job(2)
+    scene.message(0, PointToPoint("recv", "0", 1, 3, tag=1, age=10), call="recv")
+    scene.message(1, PointToPoint("send", "0", 0, 3, tag=2, age=10), call="send")
+    scene.change(0, stack_age=0.5).change(1, stack_age=0.5)
+    assert verdict_of(scene).cause is Cause.ORDER_INVERSION
+
+
+def test_without_a_call_on_the_stack_a_receive_counts_before_an_unwaited_send() -> None:
+    scene = job(3).sleep(0).sleep(2)
+    unwaited = PointToPoint("send", "0", 2, 1, age=500.0)
+    recv = PointToPoint("recv", "0", 0, 1, age=10.0)
+    scene.message(1, unwaited, recv, call="recv")
+    assert culprits(verdict_of(scene.change(1, stack=(user("work.wait()"),)))) == [0]
+
+
+def test_a_blocking_receive_is_the_newest_one() -> None:
+    scene = job(3).sleep(0).sleep(2)
+    prefetched = PointToPoint("recv", "0", 2, 1, age=500.0)
+    scene.message(1, prefetched, PointToPoint("recv", "0", 0, 1, age=10.0), call="recv")
+    assert culprits(verdict_of(scene)) == [0]
+
+
+def test_a_blocking_collective_is_the_newest_one_and_not_the_async_one_before() -> None:
+    scene = job(3, {"a": (0, 1), "b": (0, 2)}).sleep(1).sleep(2)
+    scene.enter(0, "a", stalled=100.0).enter(0, "b")
+    assert culprits(verdict_of(scene)) == [2]
+
+
+def test_a_late_rank_killed_by_the_launcher_was_late_and_did_not_crash() -> None:
+    scene = one_sleeps().fail(0, "RuntimeError", TIMED_OUT, 32.0).end(0, 1, 31.9, "exception")
+    scene.end(1, -15, 31.5).end(3, -15, 31.5).end(2, -9, 1.8)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.BUSY_ELSEWHERE, [2])
+
+
+def test_ranks_that_exit_with_an_error_after_one_left_only_followed() -> None:
+    scene = job(3).end(1, 0, 1.0, "exit")
+    for rank in (0, 2):
+        scene.enter(rank).end(rank, 1, 0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.RANK_LEFT_EARLY, [1])
+
+
+def test_a_rank_in_flight_elsewhere_does_not_need_the_one_that_left() -> None:
+    scene = job(3, {"0": (0, 1, 2), "b": (1, 2)}).end(0, 0, 9.0, "exit")
+    scene.progress(1, "0", enqueued=41, completed=41).enter(1, "b", stalled=1.0)
+    assert silent(scene)
+
+
+def test_a_second_agent_on_the_host_keeps_its_ranks_in_sight() -> None:
+    scene = one_sleeps()
+    scene.nodes["old"] = NodeState("host0-0", "host0", 90.0, disconnected=True)
+    assert culprits(verdict_of(scene)) == [2]
+
+
+def test_a_young_mismatch_does_not_hide_an_old_stall() -> None:
+    scene = job(4, {"a": (0, 1), "b": (2, 3)}).enter(0, "a").sleep(1)
+    scene.enter(2, "b", stalled=0.4).enter(3, "b", "barrier", (), stalled=0.4)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.BUSY_ELSEWHERE, [1])
+
+
+def test_two_deaths_at_once_by_different_signals_name_the_first() -> None:
+    assert culprits(verdict_of(job(4).end(1, -9, 2.0).end(2, -11, 1.98))) == [1]
+
+
+def test_one_that_had_left_in_order_is_no_victim_of_a_crash() -> None:
+    scene = job(4).end(3, 0, 9.0, "exit").fail(1, "ValueError", "bad batch", 1.0)
+    assert verdict_of(scene).victims == (0, 2)
+
+
+def test_a_named_culprit_comes_before_ranks_that_cannot_be_seen() -> None:
+    scene = job(6, {"a": (0, 1, 2, 3), "b": (4, 5)}).change(3, unobserved="old torch", groups=())
+    for rank in range(3):
+        scene.enter(rank, "a")
+    verdict = verdict_of(scene.enter(4, "b").sleep(5))
+    assert culprits(verdict) == [5]
+    assert any("cannot be seen" in item.text for item in verdict.evidence)
+
+
+def test_a_rank_that_still_loads_before_init_is_not_accused() -> None:
+    scene = job(2).change(0, phase="init", groups=(), stalled_for=90.0)
+    assert silent(scene.sleep(1, 5.0, phase="start", groups=()))
+
+
+def test_a_silent_rank_counts_as_absent_beside_another_late_rank() -> None:
+    scene = job(4, per_host=2)
+    for rank in (0, 2, 3):
+        scene.enter(rank)
+    verdict = verdict_of(scene.sleep(1).node("host1", silent_for=9.0))
+    told = {culprit.rank for culprit in verdict.culprits}
+    assert told in ({1}, {2, 3})
+    assert any(item.text.startswith("also: ") for item in verdict.evidence)
+
+
+def test_a_failure_that_tells_of_a_peer_does_not_outrank_the_peers_own_exception() -> None:
+    scene = job(3).fail(0, "RuntimeError", CLOSED, 2.0)
+    scene.fail(2, "ZeroDivisionError", "division by zero", 1.9)
+    assert culprits(verdict_of(scene)) == [2]

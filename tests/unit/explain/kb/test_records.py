@@ -1,0 +1,39 @@
+"""Every record that we ship is right: it passes the checker, and each of its lines is tried."""
+
+import pytest
+
+from unstuck.explain.kb import read
+from unstuck.explain.kb.check import check, gather
+from unstuck.explain.kb.load import KnowledgeBase
+from unstuck.explain.kb.match import Matcher
+from unstuck.explain.kb.schema import Record
+
+FOUND = gather([read.BUILT_IN])
+MATCHER = Matcher(KnowledgeBase(FOUND.records))
+
+
+def lines(field: str) -> list[object]:
+    return [
+        pytest.param(record, line, id=f"{record.id}-{number}")
+        for record in FOUND.records
+        for number, line in enumerate(getattr(record, field))
+    ]
+
+
+def test_checker_finds_no_problem() -> None:
+    problems = [*FOUND.problems, *check(FOUND.records, FOUND.origins)]
+
+    assert [str(problem) for problem in problems] == []
+
+
+@pytest.mark.parametrize(("record", "line"), lines("must_match"))
+def test_line_is_found_and_recognised(record: Record, line: str) -> None:
+    noise = f"step 12 loss 0.3\n{line}\nstep 13 loss 0.2\n".encode()
+
+    assert record.id in {candidate.record for candidate in MATCHER.scan(noise)}
+    assert record.id in {found.id for found, _ in MATCHER.confirm(line)}
+
+
+@pytest.mark.parametrize(("record", "line"), lines("must_not_match"))
+def test_line_that_only_looks_alike_is_left_alone(record: Record, line: str) -> None:
+    assert record.id not in {found.id for found, _ in MATCHER.confirm(line)}
