@@ -6,7 +6,7 @@ matches; the knowledge base itself is not known here.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import Struct, field
 
@@ -27,8 +27,10 @@ MOST_UNKNOWN_HITS = 20_000
 SHOWN = 600
 """Characters of a line that are kept for showing it."""
 
-Confirm = Callable[[str], Iterable[tuple[str, str, dict[str, str]]]]
-"""Text of a line -> (record id, role, fields) for every record that matches it."""
+Found = list[tuple[str, str, dict[str, str]]]
+"""(record id, role, fields) for every record that matches a line."""
+Confirm = Callable[[str, Collection[int] | None], Found]
+"""Text of a line, and the numbers of the anchors in it where they are known, -> matches."""
 
 
 class Reading(Struct):
@@ -143,9 +145,9 @@ class Reader:
         self._hits.update(index for _, index in hits)
         return [hit for hit in hits if self._hits[hit[1]] <= MOST_HITS]
 
-    def is_known(self, index: int) -> bool:
-        """Tell an anchor of a record from a word that only looks like a failure."""
-        return index < self._known
+    def anchors_of(self, hits: Iterable[tuple[int, int]]) -> set[int]:
+        """Return the anchors among these hits, without the words that only look like failures."""
+        return {index for _, index in hits if index < self._known}
 
     def wants(self, record: str, line: LogLine) -> bool:
         """Count a match, and tell whether it is still worth keeping."""
@@ -153,9 +155,9 @@ class Reader:
         self._kept[key] += 1
         return self._kept[key] <= MOST_MATCHES
 
-    def confirm(self, text: str) -> list[tuple[str, str, dict[str, str]]]:
+    def confirm(self, text: str, anchors: Collection[int] | None = None) -> Found:
         """Return the records that a clean line matches."""
-        return list(self._confirm(text))
+        return self._confirm(text, anchors)
 
     def too_old(self, moment: float | None) -> bool:
         """Tell whether a line is from before the time asked for."""
@@ -178,24 +180,18 @@ class _FileChunk:
         """Take in every line with a hit; return the number of the line after the chunk."""
         for start, end, hits in pieces.by_line(self._lines, self._reader.scan(self._data)):
             number = self._lines.number(start)
-            taken: set[bytes] = set()
-            for at, index in hits:
-                raw = pieces.segment(self._data, start, end, at)
-                if raw not in taken:
-                    taken.add(raw)
-                    known = any(self._reader.is_known(i) for _, i in hits) or (
-                        self._reader.is_known(index)
-                    )
-                    self._take(raw, (start, end), number, known=known)
+            anchors = self._reader.anchors_of(hits)
+            for raw in {pieces.segment(self._data, start, end, at): None for at, _ in hits}:
+                self._take(raw, (start, end), number, anchors)
         return self._lines.finish()
 
-    def _take(self, raw: bytes, span: tuple[int, int], number: int, *, known: bool) -> None:
+    def _take(self, raw: bytes, span: tuple[int, int], number: int, anchors: set[int]) -> None:
         text = prefix.clean(pieces.text(raw)).rstrip()
         head = prefix.parse(text, self._reader.year)
         if self._reader.too_old(head.time):
             return
-        found = self._reader.confirm(text) if known else []
-        if known and not found:
+        found = self._reader.confirm(text, anchors) if anchors else []
+        if anchors and not found:
             text, found = self._joined(span, text)
         line = self._line(text, head, number)
         for record, role, fields in found:
@@ -210,9 +206,7 @@ class _FileChunk:
         if exception := templates.exception(body):
             self._raised(LogFailure(line, exception), span, known=bool(found))
 
-    def _joined(
-        self, span: tuple[int, int], text: str
-    ) -> tuple[str, list[tuple[str, str, dict[str, str]]]]:
+    def _joined(self, span: tuple[int, int], text: str) -> tuple[str, Found]:
         """Try the line with its neighbours: terminals and web pages wrap long lines."""
         before, here, after = (prefix.clean(part).rstrip("\r") for part in self._lines.neighbours(*span))
         for parts in ((here, after), (before, here), (before, here, after)):
