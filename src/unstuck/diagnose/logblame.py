@@ -1,25 +1,19 @@
 """Who is to blame, from the logs alone: the rank that failed, is behind, or said nothing."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from unstuck.diagnose.logfacts import last_phases
 from unstuck.diagnose.logroots import Candidate
 from unstuck.diagnose.logwaits import Waits, is_wait, rank_of
+from unstuck.diagnose.logwords import Words
 from unstuck.diagnose.words import ranks_text
-from unstuck.model.log import LogFact, LogFailure, LogLine, LogReading
+from unstuck.model.log import LogFailure, LogLine, LogPhase, LogReading
+from unstuck.model.rank import CodeLine
 from unstuck.model.verdict import Cause, Culprit
 
 MOST_SILENT = 4
 
-_DOING = {
-    LogFact.PREPARING: "was still preparing data",
-    LogFact.SAVING: "was saving",
-    LogFact.EVALUATING: "was evaluating",
-    LogFact.GENERATING: "was generating",
-    LogFact.LOADING: "was loading weights",
-    LogFact.COMPILING: "was compiling",
-}
 _OWN_FAULT = {
     Cause.PROCESS_CRASH,
     Cause.OUT_OF_MEMORY,
@@ -31,125 +25,111 @@ _OWN_FAULT = {
 _NUMBERS = re.compile(r"\d+")
 
 
-def blame(
-    root: Candidate | None, cause: Cause, reading: LogReading, waits: Waits
-) -> tuple[Culprit, ...]:
-    """Return the culprits that the lines name, first the surest way of naming."""
-    if root is None:
+class Blame:
+    """Finds the culprits of one job and says what each did."""
+
+    def __init__(self, reading: LogReading, waits: Waits, words: Words) -> None:
+        self._reading = reading
+        self._waits = waits
+        self._words = words
+
+    def culprits(self, root: Candidate | None, cause: Cause) -> tuple[Culprit, ...]:
+        """Return the culprits that the lines name, first the surest way of naming."""
+        if root is None:
+            return ()
+        if root.failure is not None:
+            return self._raised(root.failure)
+        named = self._named(root)
+        if named:
+            return named
+        if root.match is not None and (is_wait(root.match) or "queue" in root.match.fields):
+            return self._late()
+        return self._itself(root, cause)
+
+    def _named(self, root: Candidate) -> tuple[Culprit, ...]:
+        """Return the ranks that the message itself names as missing."""
+        fields = root.match.fields if root.match else {}
+        for name in ("missing_ranks", "missing", "lagging_ranks", "ranks"):
+            ranks = [int(number) for number in _NUMBERS.findall(fields.get(name, ""))]
+            if ranks:
+                busy = {p.line.rank: p for p in self._busy()}
+                return tuple(self._absent(rank, busy.get(rank)) for rank in ranks)
         return ()
-    if root.failure is not None:
-        return _raised(root.failure)
-    named = _named(root, reading)
-    if named:
-        return named
-    if root.match is not None and is_wait(root.match):
-        return _late(reading, waits)
-    return _itself(root, cause, reading)
+
+    def _absent(self, rank: int, phase: LogPhase | None) -> Culprit:
+        if phase is None:
+            return Culprit(rank, "", self._words.did_not_come)
+        return Culprit(rank, phase.line.host, self._words.doing[phase.fact])
+
+    def _busy(self) -> list[LogPhase]:
+        """Return what ranks were last seen doing that takes long."""
+        return [
+            phase
+            for phase in last_phases(self._reading.phases)
+            if phase.fact in self._words.doing and phase.line.rank is not None
+        ]
+
+    def _late(self) -> tuple[Culprit, ...]:
+        """Return who kept the others waiting in a collective."""
+        waits = self._waits
+        if waits.lagging:
+            return tuple(self._of(rank, self._behind(rank)) for rank in waits.lagging)
+        if waits.odd:
+            words = self._words.was_in
+            return tuple(self._of(r, words.format(op=waits.by_rank[r].op)) for r in waits.odd)
+        busy = [p for p in self._busy() if p.line.rank not in waits.by_rank]
+        if busy:
+            ranks = {p.line.rank: p for p in busy}
+            return tuple(self._absent(rank, p) for rank, p in ranks.items() if rank is not None)
+        return self._silent()
+
+    def _silent(self) -> tuple[Culprit, ...]:
+        silent, complained = self._waits.silent, len(self._waits.by_rank)
+        if not silent or len(silent) > MOST_SILENT or complained < max(2, len(silent)):
+            return ()
+        doing = self._words.silent.format(others=ranks_text(self._waits.by_rank))
+        return tuple(Culprit(rank, "", doing) for rank in silent)
+
+    def _behind(self, rank: int) -> str:
+        wait = self._waits.by_rank.get(rank)
+        if wait is None or wait.number is None:
+            return self._words.queue.format(number=self._waits.queues[rank])
+        most = max(w.number or 0 for w in self._waits.by_rank.values())
+        return self._words.behind.format(op=wait.op, number=wait.number, most=most)
+
+    def _of(self, rank: int, doing: str) -> Culprit:
+        wait = self._waits.by_rank.get(rank)
+        return Culprit(rank, wait.match.line.host if wait else "", doing)
+
+    def _raised(self, failure: LogFailure) -> tuple[Culprit, ...]:
+        line, at = failure.line, failure.at
+        if line.rank is None:
+            return ()
+        message = line.text[line.text.find(failure.exception) :][:160]
+        doing = self._words.raised.format(message=message)
+        return (Culprit(line.rank, line.host, doing, 0, *_place(at)),)
+
+    def _itself(self, root: Candidate, cause: Cause) -> tuple[Culprit, ...]:
+        """Return the rank that reports its own failure."""
+        rank = rank_of(root.match) if root.match else None
+        if rank is None or root.match is None or cause not in _OWN_FAULT:
+            return ()
+        at = next((f.at for f in self._reading.raised if f.line == root.line), None)
+        pid = root.match.fields.get("pid", "")
+        number = int(pid) if pid.isdigit() else 0
+        doing = self._ending(root.match.fields)
+        return (Culprit(rank, root.line.host, doing, number, *_place(at)),)
+
+    def _ending(self, fields: Mapping[str, str]) -> str:
+        if signal := fields.get("signal", ""):
+            return self._words.signal.format(signal=signal)
+        if code := fields.get("exit_code", ""):
+            return self._words.exit_code.format(code=code)
+        return self._words.reports
 
 
-def _named(root: Candidate, reading: LogReading) -> tuple[Culprit, ...]:
-    """Return the ranks that the message itself names as missing."""
-    fields = root.match.fields if root.match else {}
-    for name in ("missing_ranks", "missing", "lagging_ranks", "ranks"):
-        ranks = [int(number) for number in _NUMBERS.findall(fields.get(name, ""))]
-        if ranks:
-            return tuple(_culprit(rank, _phase_or(rank, reading, "did not come")) for rank in ranks)
-    return ()
-
-
-def _phase_or(rank: int, reading: LogReading, otherwise: str) -> str:
-    for phase in last_phases(reading.phases):
-        if phase.line.rank == rank and phase.fact in _DOING:
-            return _DOING[phase.fact]
-    return otherwise
-
-
-def _late(reading: LogReading, waits: Waits) -> tuple[Culprit, ...]:
-    """Return who kept the others waiting in a collective."""
-    if waits.lagging:
-        numbers = {w.number for w in waits.by_rank.values() if w.number is not None}
-        most = max(numbers) if numbers else 0
-        return tuple(
-            _culprit(rank, _behind(waits, rank, most), _line(waits, rank))
-            for rank in waits.lagging
-        )
-    if waits.odd:
-        return tuple(
-            _culprit(rank, f"was in {waits.by_rank[rank].op}", _line(waits, rank))
-            for rank in waits.odd
-        )
-    busy = [
-        phase
-        for phase in last_phases(reading.phases)
-        if phase.fact in _DOING
-        and phase.line.rank is not None
-        and phase.line.rank not in waits.by_rank
-    ]
-    if busy:
-        return tuple(
-            {
-                p.line.rank: _culprit(p.line.rank, _DOING[p.fact], p.line)
-                for p in busy
-                if p.line.rank is not None
-            }.values()
-        )
-    return _silent(waits)
-
-
-def _silent(waits: Waits) -> tuple[Culprit, ...]:
-    silent, complained = waits.silent, len(waits.by_rank)
-    if not silent or len(silent) > MOST_SILENT or complained < max(2, len(silent)):
-        return ()
-    others = ranks_text(waits.by_rank)
-    return tuple(_culprit(rank, f"says nothing while {others} wait") for rank in silent)
-
-
-def _behind(waits: Waits, rank: int, most: int) -> str:
-    wait = waits.by_rank.get(rank)
-    if wait is None or wait.number is None:
-        return f"is behind: {waits.queues[rank]} operations queued, others more"
-    return f"is behind: at {wait.op} number {wait.number}, others at {most}"
-
-
-def _line(waits: Waits, rank: int) -> LogLine | None:
-    wait = waits.by_rank.get(rank)
-    return wait.match.line if wait else None
-
-
-def _raised(failure: LogFailure) -> tuple[Culprit, ...]:
-    line, at = failure.line, failure.at
-    if line.rank is None:
-        return ()
-    message = line.text[line.text.find(failure.exception) :][:160]
-    doing = f"raised {message}"
-    if at is None:
-        return (_culprit(line.rank, doing, line),)
-    return (Culprit(line.rank, line.host, doing, 0, at.file, at.line, at.function, at.text),)
-
-
-def _itself(root: Candidate, cause: Cause, reading: LogReading) -> tuple[Culprit, ...]:
-    """Return the rank that reports its own failure."""
-    rank = rank_of(root.match) if root.match else None
-    if rank is None or cause not in _OWN_FAULT:
-        return ()
-    fields = root.match.fields if root.match else {}
-    at = next((f.at for f in reading.raised if f.line == root.line), None)
-    doing = _ending(fields.get("exit_code", ""), fields.get("signal", ""))
-    place = (at.file, at.line, at.function, at.text) if at else ("", 0, "", "")
-    pid = fields.get("pid", "")
-    return (
-        Culprit(rank, root.line.host, doing, int(pid) if pid.isdigit() else 0, *place),
-    )
-
-
-def _ending(exit_code: str, signal: str) -> str:
-    if signal:
-        return f"was ended by signal {signal}"
-    return f"ended with exit code {exit_code}" if exit_code else "reports the failure"
-
-
-def _culprit(rank: int, doing: str, line: LogLine | None = None) -> Culprit:
-    return Culprit(rank, line.host if line else "", doing)
+def _place(at: CodeLine | None) -> tuple[str, int, str, str]:
+    return (at.file, at.line, at.function, at.text) if at else ("", 0, "", "")
 
 
 def victims(

@@ -9,25 +9,31 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from unstuck.diagnose.logblame import blame, victims
+from unstuck.diagnose.logblame import Blame, victims
 from unstuck.diagnose.logcauses import Choice, choose, weight
 from unstuck.diagnose.logfacts import job_facts, last_phases, match_facts
 from unstuck.diagnose.logroots import BURST_LINES, BURST_SECONDS, Candidate, ordered, pick
 from unstuck.diagnose.logwaits import Waits, is_wait
+from unstuck.diagnose.logwords import LANGUAGES, Words
 from unstuck.diagnose.words import moment, ranks_text
 from unstuck.model.log import LogFact, LogFailure, LogLine, LogMatch, LogReading, LogRecord
 from unstuck.model.verdict import Cause, Confidence, Culprit, Evidence, StuckOperation, Verdict
 
 MOST_EVIDENCE = 3
 """Lines shown of each role."""
+MOST_MISSING = 16
 
 _SERIOUS = {"root", "either", "cascade"}
 _NOT_ONLY_HERE = {"cuda", "python"}
 """Domains whose failures happen in a single process just as well."""
 
 
-def diagnose(reading: LogReading, records: Mapping[str, LogRecord]) -> Verdict | None:
+def diagnose(
+    reading: LogReading, records: Mapping[str, LogRecord], lang: str = "en"
+) -> Verdict | None:
     """Return what went wrong in these logs; None when nothing distributed did.
+
+    `records` are in the language that is asked for, too.
 
     Example:
         diagnose(reading, records).cause  # Cause.BUSY_ELSEWHERE
@@ -48,7 +54,7 @@ def diagnose(reading: LogReading, records: Mapping[str, LogRecord]) -> Verdict |
     else:
         alike = [m for m in serious if m.record == root.match.record]
         choice = choose(records[root.match.record], records, facts | match_facts(alike))
-    return _Writer(reading, waits, order, root, choice).verdict()
+    return _Writer(reading, waits, order, root, choice, LANGUAGES[lang]).verdict()
 
 
 def _single_process(
@@ -128,18 +134,20 @@ class _Writer:
         order: Sequence[Candidate],
         root: Candidate | None,
         choice: Choice | None,
+        words: Words,
     ) -> None:
         self._reading = reading
         self._waits = waits
         self._order = order
         self._root = root
         self._choice = choice
+        self._words = words
         self._cause = choice.cause if choice else Cause.PROCESS_CRASH
 
     def verdict(self) -> Verdict:
         """Return it with everything that speaks for it."""
         choice, root = self._choice, self._root
-        culprits = blame(root, self._cause, self._reading, self._waits)
+        culprits = Blame(self._reading, self._waits, self._words).culprits(root, self._cause)
         first = root or self._order[0]
         return Verdict(
             self._cause,
@@ -191,25 +199,28 @@ class _Writer:
         return "cascade"
 
     def _summary(self, culprits: Sequence[Culprit]) -> str:
-        title = self._choice.record.title if self._choice else "an exception ended one rank"
+        title = self._choice.record.title if self._choice else self._words.exception
         who = f"{ranks_text(c.rank for c in culprits)}: " if culprits else ""
         return f"{who}{title}"
 
     def _because(self) -> str:
+        words, choice = self._words, self._choice
         if self._root is None:
-            return (
-                "only consequences are in these logs, not the failure itself; "
-                "it is in the log of a rank or node that is not here"
-            )
-        if self._choice is None:
-            return "it raised an exception first; what the other ranks report came after"
+            return words.only_consequences.format(where=self._elsewhere())
+        if choice is None:
+            return words.raised_first
         if self._cause is Cause.UNKNOWN:
-            return "this message has several causes, and nothing in these logs decides"
-        if self._choice.facts:
-            return "these lines show: " + ", ".join(_FACTS[fact] for fact in self._choice.facts)
-        if len(self._choice.record.causes) == 1:
-            return "this message has one known cause"
-        return "the most frequent cause of this message; nothing in these logs decides"
+            return words.undecided
+        if choice.facts:
+            comma = "、" if words is LANGUAGES["zh"] else ", "
+            return words.shows.format(facts=comma.join(words.facts[fact] for fact in choice.facts))
+        return words.one_cause if len(choice.record.causes) == 1 else words.most_frequent
+
+    def _elsewhere(self) -> str:
+        """Name the ranks whose own log is missing, as far as the lines tell."""
+        spoke = set(self._reading.ranks)
+        ranks = [rank for rank in range(self._waits.world_size) if rank not in spoke]
+        return ranks_text(ranks) if 0 < len(ranks) <= MOST_MISSING else self._words.others
 
     def _stuck(self, culprits: Sequence[Culprit]) -> StuckOperation | None:
         waits = [w for w in self._waits.by_rank.values() if w.number is not None]
@@ -234,37 +245,3 @@ class _Writer:
 def _item(line: LogLine, role: str) -> Evidence:
     source = f"rank {line.rank}" if line.rank is not None else line.host or "log"
     return Evidence(source, line.text, role, line.file, line.line)
-
-
-_FACTS = {
-    LogFact.ONE_ELEMENT: "the collective has one element (a barrier or a flag)",
-    LogFact.FIRST_COLLECTIVE: "it is the first collective of the job",
-    LogFact.EARLY: "it is one of the first collectives",
-    LogFact.GATHER_OP: "it is a gather or a broadcast",
-    LogFact.SOME_SILENT: "some ranks wait and others say nothing",
-    LogFact.ALL_WAIT: "all ranks wait in the same collective",
-    LogFact.NUMBER_DIFFERS: "the ranks are at different numbers",
-    LogFact.OP_DIFFERS: "the ranks are at different operations",
-    LogFact.SIZE_DIFFERS: "the ranks give different sizes",
-    LogFact.EARLIER_FAILURE: "a process had ended before",
-    LogFact.OUT_OF_MEMORY: "memory ran out",
-    LogFact.PREPARING: "data was still being prepared",
-    LogFact.SAVING: "a checkpoint was being saved",
-    LogFact.EVALUATING: "an evaluation was going on",
-    LogFact.GENERATING: "text was being generated",
-    LogFact.LOADING: "weights were being loaded",
-    LogFact.COMPILING: "something was being compiled",
-    LogFact.AT_END: "training or an epoch had just ended",
-    LogFact.QUEUE_DIFFERS: "the ranks have queued different numbers of operations",
-    LogFact.REFUSED: "the connection was refused",
-    LogFact.UNREACHABLE: "the address did not answer",
-    LogFact.LOOPBACK: "a loopback address stands where another host should be",
-    LogFact.LINK_LOCAL: "a link-local address was used",
-    LogFact.FEWER_JOINED: "fewer processes joined than were expected",
-    LogFact.MORE_JOINED: "more processes joined than were expected",
-    LogFact.KILLED: "a process was killed by signal 9",
-    LogFact.TRAINING: "training steps went by before",
-    LogFact.BRACKETED: "an IPv6 address was given with its brackets",
-    LogFact.ODD_ADDRESS: "the address is one that no host has",
-    LogFact.DISK_FULL: "a disk is full",
-}

@@ -25,6 +25,7 @@ from unstuck.observe.logs.templates import Cluster
 SETTING = "setting"
 """Category of the records about settings that do nothing."""
 MOST_DO = 4
+MOST_LINKS = 4
 MOST_DONT = 3
 
 
@@ -105,7 +106,7 @@ class _Base:
     def explanation(self, found: Reading, lang: str) -> Explanation:
         """Diagnose what was read and put it in words."""
         views = {record.id: _view(record, lang) for record in self.kb.records.values()}
-        verdict = diagnose(found.logs, views)
+        verdict = diagnose(found.logs, views, lang)
         answer = self.kb.records.get(verdict.records[0]) if verdict and verdict.records else None
         if verdict is not None:
             verdict = _advised(verdict, answer, lang)
@@ -114,7 +115,7 @@ class _Base:
             tuple(sorted(found.unknown, key=lambda c: (c.first.time or 0.0, c.first.line))),
             tuple(self._settings(found.logs.matches, lang)),
             found.logs.matches,
-            tuple(dict.fromkeys((*answer.docs, *answer.sources)))[:4] if answer else (),
+            _links(answer) if answer else (),
             tuple(found.notes),
             found.files,
             found.lines,
@@ -131,6 +132,11 @@ class _Base:
                 note = Note(record.id, line.file, line.line, line.text, _say(how, lang))
                 notes.setdefault(record.id, note)
         return list(notes.values())
+
+
+def _links(record: Record) -> tuple[str, ...]:
+    found = dict.fromkeys((*record.docs, *record.sources))
+    return tuple(link for link in found if link.startswith("http"))[:MOST_LINKS]
 
 
 def _view(record: Record, lang: str) -> LogRecord:

@@ -126,7 +126,7 @@ class Reader:
             self.found.size += len(chunk.data) + chunk.skipped
             self._progress(len(chunk.data) + chunk.skipped)
         self.found.files += 1
-        self.found.lines += number - 1
+        self.found.lines += number if tail and not tail.endswith(b"\n") else number - 1
         self.context.look(pieces.text(tail), source, number)
 
     def scan(self, data: bytes) -> list[tuple[int, int]]:

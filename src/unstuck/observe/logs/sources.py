@@ -47,7 +47,7 @@ def find(paths: Iterable[str]) -> list[Source]:
     for path in paths:
         for file in [path] if path == STDIN else _files(Path(path)):
             found.setdefault(file, describe(file))
-    return list(found.values())
+    return _numbered(list(found.values()))
 
 
 def describe(path: str) -> Source:
@@ -60,10 +60,23 @@ def describe(path: str) -> Source:
     name = path.rsplit("/", 1)[-1]
     if slurm := _SLURM_TASK.search(name):
         return Source(path, int(slurm.group("task")), slurm.group("host"))
-    if rank := _RANK.search(name):
-        return Source(path, int(rank.group(1)))
-    number = None if name.startswith("slurm-") else _LAST_NUMBER.search(name)
-    return Source(path, int(number.group(1)) if number else None)
+    rank = _RANK.search(name)
+    return Source(path, int(rank.group(1)) if rank else None)
+
+
+def _numbered(found: list[Source]) -> list[Source]:
+    """Take the last number of a name as the rank where its neighbours count from 0."""
+    families: dict[str, dict[int, int]] = {}
+    for index, source in enumerate(found):
+        number = _LAST_NUMBER.search(source.path) if source.rank is None else None
+        if number:
+            stem = source.path[: number.start()]
+            families.setdefault(stem, {})[int(number.group(1))] = index
+    for numbers in families.values():
+        if len(numbers) > 1 and set(numbers) == set(range(len(numbers))):
+            for rank, index in numbers.items():
+                found[index] = Source(found[index].path, rank, found[index].host)
+    return found
 
 
 def _files(path: Path) -> Iterator[str]:

@@ -1,0 +1,197 @@
+"""What logs say, as a block for the terminal: the verdict, the lines it rests on, the rest.
+
+Labels and sentences are Chinese with `lang="zh"`; log lines stay as they were printed.
+"""
+
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from unstuck.explain.logs import Explanation
+from unstuck.explain.report import terminal, wording
+from unstuck.model.verdict import Evidence, Verdict
+from unstuck.observe.logs.templates import Cluster
+
+MOST_UNKNOWN = 3
+MOST_SETTINGS = 3
+LONGEST_LINE = 300
+
+_ZH = {
+    "what": "结论",
+    "waits": "等待",
+    "lines": "依据",
+    "do": "先做",
+    "don't": "别做",
+    "certain": "确定",
+    "likely": "很可能",
+    "possible": "可能",
+    "or": "或者",
+    "links": "链接",
+    "setting": "设置",
+    "unknown": "未收录",
+    "record": "条目",
+    "note": "注意",
+    "ranks": "rank",
+}
+_WORDS: dict[str, dict[str, str]] = {
+    "en": {
+        "nothing": "no distributed failure was found in {lines} lines of {files}",
+        "file": "1 file",
+        "files": "{n} files",
+        "waits": "{who} in {op} number {number}",
+        "not_known": "not in the knowledge base: these lines look like failures, nothing is claimed",
+        "times": "{n} times, first{rank}{time}",
+        "on_rank": " on rank {rank}",
+        "at_time": " at {time}",
+        "more": "and {n} more kinds: --all shows them",
+        "does_nothing": "does nothing here",
+    },
+    "zh": {
+        "nothing": "在 {files} 的 {lines} 行中没有发现分布式故障",
+        "file": "1 个文件",
+        "files": "{n} 个文件",
+        "waits": "{who} 停在 {op} 第 {number} 号",
+        "not_known": "未收录：下列行看起来像故障，这里不作任何断言",
+        "times": "{n} 次，首次{rank}{time}",
+        "on_rank": "在 rank {rank}",
+        "at_time": "，时间 {time}",
+        "more": "另有 {n} 类：用 --all 查看",
+        "does_nothing": "在这里不起作用",
+    },
+}
+
+
+def render(
+    found: Explanation, *, lang: str = "en", everything: bool = False, width: int = 80, colour: bool
+) -> str:
+    """Return the block, ending in a newline; `everything` shows all lines and clusters.
+
+    Example:
+        sys.stdout.write(render(explain(["train.log"]), colour=False))
+    """
+    unicode = colour or lang != "en"
+    block = _LogBlock(found, lang, width=min(max(width, 80), 100), unicode=unicode, marked=colour)
+    return terminal.paint(
+        block.sections(everything=everything), colour=colour, ascii_only=not unicode
+    )
+
+
+class _LogBlock(terminal.Block):
+    def __init__(
+        self, found: Explanation, lang: str, *, width: int, unicode: bool, marked: bool
+    ) -> None:
+        nothing = Verdict("unknown", "possible", (), (), "")  # type: ignore[arg-type]
+        super().__init__(found.verdict or nothing, width=width, unicode=unicode, marked=marked)
+        self.found = found
+        self.labels: Mapping[str, str] = _ZH if lang == "zh" else {}
+        self.words = _WORDS[lang]
+
+    def sections(self, *, everything: bool) -> list[Text]:
+        """Return the verdict first, then what is not part of it."""
+        parts = [self._nothing()]
+        if self.found.verdict is not None:
+            parts = [
+                [self.head(), *self.culprits(), *self._title(), *self._waits_in(), *self._rests(everything)],
+                [*self.do(), *self.dont()],
+                [*self.sure(), *self._links()],
+            ]
+        parts += [self._settings(), self._unknown(everything=everything), self._notes()]
+        lines: list[Text] = []
+        for part in parts:
+            if part:
+                lines += [*part, Text()]
+        return lines[:-1]
+
+    def _nothing(self) -> list[Text]:
+        files = self.found.files
+        many = self.words["files"].format(n=f"{files:,}") if files != 1 else self.words["file"]
+        text = self.words["nothing"].format(lines=f"{self.found.lines:,}", files=many)
+        return [Text(text)]
+
+    def _title(self) -> list[Text]:
+        """Say what the message means where the culprits stand above without it."""
+        if not self.verdict.culprits:
+            return []
+        return self.row("what", "dim", self.clean(self.verdict.summary.split(": ", 1)[-1]))
+
+    def _waits_in(self) -> list[Text]:
+        stuck = self.verdict.stuck
+        if stuck is None or not stuck.waiting:
+            return []
+        who = wording.named_ranks(stuck.waiting)
+        text = self.words["waits"].format(who=who, op=stuck.op, number=stuck.number)
+        return self.row("waits", "dim", text)
+
+    def _rests(self, everything: bool) -> list[Text]:
+        lines: list[Text] = []
+        items = self.verdict.evidence
+        shown = items if everything else _chosen(items)
+        for item in shown:
+            place = f"{item.file}:{item.line}"
+            lines += self.row("" if lines else "lines", "dim", f"{place}  ({item.role})")
+            text = self.clean(item.text)
+            room = LONGEST_LINE if everything else 2 * self.room - 4
+            text = text if len(text) <= room else text[: room - 3] + self.dots
+            lines += self.row("", "", text.replace("`", "'"), marker="| ")
+        return lines
+
+    def _links(self) -> list[Text]:
+        lines: list[Text] = []
+        if self.verdict.records:
+            name = self.verdict.records[0]
+            lines += self.row("record", "dim", f"{name}  (unstuck kb show {name})")
+        for link in self.found.links:
+            lines += self.row("links" if link is self.found.links[0] else "", "dim", link)
+        return lines
+
+    def _settings(self) -> list[Text]:
+        lines: list[Text] = []
+        for note in self.found.settings[:MOST_SETTINGS]:
+            place = f"{note.file}:{note.line}: {self.clean(note.text)[:120]}"
+            lines += self.row("setting", "yellow", f"{place} {self.words['does_nothing']}")
+            lines += self.row("", "", self.clean(note.advice))
+        return lines
+
+    def _unknown(self, *, everything: bool) -> list[Text]:
+        clusters = self.found.unknown
+        if not clusters:
+            return []
+        lines = self.row("unknown", "dim", self.words["not_known"])
+        shown = clusters if everything else clusters[:MOST_UNKNOWN]
+        for cluster in shown:
+            lines += self._cluster(cluster)
+        if len(clusters) > len(shown):
+            lines += self.row("", "", self.words["more"].format(n=len(clusters) - len(shown)))
+        return lines
+
+    def _cluster(self, cluster: Cluster) -> list[Text]:
+        first = cluster.first
+        rank = self.words["on_rank"].format(rank=first.rank) if first.rank is not None else ""
+        time = ""
+        if first.time is not None:
+            from unstuck.diagnose.words import moment
+
+            time = self.words["at_time"].format(time=moment(first.time))
+        count = self.words["times"].format(n=cluster.count, rank=rank, time=time)
+        lines = self.row("", "", f"{first.file}:{first.line}  ({count})")
+        text = self.clean(first.text)
+        room = 2 * self.room - 4
+        text = text if len(text) <= room else text[: room - 3] + self.dots
+        return lines + self.row("", "", text.replace("`", "'"), marker="| ")
+
+    def _notes(self) -> list[Text]:
+        lines: list[Text] = []
+        for note in self.found.notes:
+            lines += self.row("note", "yellow", self.clean(note))
+        return lines
+
+
+def _chosen(items: tuple[Evidence, ...]) -> list[Evidence]:
+    """Return what a reader needs to see: the root, a victim, a consequence, the context."""
+    taken: dict[str, int] = {}
+    chosen: list[Evidence] = []
+    for item in items:
+        taken[item.role] = taken.get(item.role, 0) + 1
+        if taken[item.role] <= (2 if item.role == "context" else 1):
+            chosen.append(item)
+    return chosen
