@@ -27,6 +27,7 @@ SLOWEST = 0.25
 """Seconds that a pattern may take on the worst text of one window that we can think of."""
 
 _GAP = "\0"
+_FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 _OTHER = 128
 _ALL = frozenset(range(_OTHER + 1))
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
@@ -54,7 +55,9 @@ def problem(pattern: str) -> str:
 
 def ignores_case(pattern: str) -> bool:
     """Tell whether the whole pattern is case-insensitive, as by a leading (?i)."""
-    return bool(re.compile(pattern).flags & re.IGNORECASE)
+    # Python allows such flags only at the start; compiling all patterns to see it takes long.
+    flags = _FLAGS.match(pattern)
+    return flags is not None and "i" in flags[1]
 
 
 def expansions(pattern: str) -> list[tuple[str, ...]]:

@@ -183,8 +183,9 @@ def patterns(record: Record) -> Iterator[Finding]:
         ways = regex.expansions(pattern)
         if any(max(map(len, way), default=0) < SHORTEST for way in ways):
             yield field, f"needs no literal of {SHORTEST} characters: it would match anything"
-        if not all(_anchored(way, record, pattern) for way in ways):
-            yield field, "can match a line that has none of the anchors"
+        for way in [way for way in ways if not _anchored(way, record, pattern)][:1]:
+            needed = max(way, key=len, default="")
+            yield field, f"can match a line that has none of the anchors, only {needed!r}"
         if not any(re.search(pattern, line) for line in record.must_match):
             yield field, "matches no line of must_match"
 
@@ -234,7 +235,7 @@ def claims(record: Record) -> Iterator[Finding]:
         for number, item in enumerate(items):
             field = f"{name}[{number}]"
             detail = ("why", item.why) if isinstance(item, DeadEnd) else ("how", item.how)
-            if detail[1].en.strip() == item.action.en.strip():
+            if detail[1].en.strip() == item.action.en.strip() != "":
                 yield f"{field}.{detail[0]}", "repeats the action"
             if not item.sources and record.tier is not Tier.UNVERIFIED:
                 yield f"{field}.sources", "is empty: no claim without its source"

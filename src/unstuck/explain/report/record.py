@@ -11,6 +11,7 @@ from unstuck.explain.kb.schema import DeadEnd, PossibleCause, Rate, Record, Text
 from unstuck.explain.kb.words import say
 
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
+_ADDRESS = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull|discussions)/(\d+)")
 
 
 class Part(Struct, frozen=True):
@@ -113,6 +114,12 @@ def address(source: str) -> str:
         return source
     thread = _THREAD.fullmatch(source)
     return f"https://github.com/{thread[1]}/issues/{thread[2]}" if thread else ""
+
+
+def named(source: str) -> str:
+    """Return how a source is shown: a thread as `owner/name#number`."""
+    thread = _ADDRESS.fullmatch(source)
+    return f"{thread[1]}#{thread[2]}" if thread else source.removeprefix("https://")
 
 
 def _says(record: Record, lang: str) -> Iterator[Part]:

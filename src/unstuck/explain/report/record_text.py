@@ -13,7 +13,7 @@ from rich.text import Text
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.schema import Record
 from unstuck.explain.kb.words import say
-from unstuck.explain.report.record import Part, about, address, outline
+from unstuck.explain.report.record import Part, about, address, named, outline
 
 NARROWEST = 60
 WIDEST = 100
@@ -117,7 +117,7 @@ def _entry_lines(part: Part) -> Iterator[tuple[str, str]]:
     if part.text:
         yield part.text, ""
     if part.notes or (name and part.links):
-        yield " · ".join((*part.notes, *part.links)), "dim"
+        yield " · ".join((*part.notes, *map(named, part.links))), "dim"
     elif part.links:
         yield ", ".join(address(link) or link for link in part.links), ""
 

@@ -142,7 +142,7 @@ def export(directory: Path, extra: tuple[Path, ...]) -> None:
 
     The pages need no network and no server: open DIR/index.html.
     """
-    from unstuck.explain.kb.export import export as write
+    from unstuck.explain.report.record_pages import export as write
 
     base = load(extra)
     write(base, directory)
@@ -209,7 +209,8 @@ def _summary_line(records: Sequence[Record], problems: int) -> str:
     tiers = ", ".join(f"{count} {tier}" for tier, count in facts["tiers"].items() if count)
     lines = f"{facts['must_match']} lines that must match, {facts['must_not_match']} that must not"
     found = "no problem" if problems == 0 else f"{problems} problem{'s' if problems > 1 else ''}"
-    return f"{facts['records']} records ({tiers or 'none'}); {lines}: {found}"
+    count = f"{len(records)} record{'' if len(records) == 1 else 's'}"
+    return f"{count} ({tiers or 'none'}); {lines}: {found}"
 
 
 def _print_json(value: Any) -> None:
