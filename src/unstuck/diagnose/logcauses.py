@@ -27,7 +27,8 @@ _STRONG = {
 }
 ENOUGH = 2
 """A single weak fact decides nothing: most timeouts have it, whatever their cause."""
-DOMINANT = 0.6
+DOMINANT = 0.5
+"""Share of the reports from which a cause is the usual one."""
 
 
 class Choice(Struct, frozen=True):
@@ -85,9 +86,10 @@ def _among(
     record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, ...] = ()
 ) -> Choice:
     causes = record.causes
+    enough = 1 if record.role == "cascade" else ENOUGH
     holding = [c for c in causes if c.facts and facts.issuperset(c.facts)]
     holding.sort(key=lambda c: (-weight(c.facts), -c.reported))
-    if holding and weight({*holding[0].facts, *given}) >= ENOUGH:
+    if holding and weight({*holding[0].facts, *given}) >= enough:
         best = holding[0]
         rivals = [c for c in holding if c.facts == best.facts and c.cause != best.cause]
         sure = Confidence.POSSIBLE if rivals else Confidence.LIKELY
@@ -112,15 +114,16 @@ def _choice(
 
 
 def _default(record: LogRecord) -> LogCause | None:
-    """Return the cause that stands for itself: no facts needed, or most reports by far."""
+    """Return the cause that stands for itself: most reports by far, or the first of a root."""
     total = sum(c.reported for c in record.causes)
     most = max(record.causes, key=lambda c: c.reported)
-    if total >= 3 and most.reported >= DOMINANT * total:
+    rivals = [c for c in record.causes if c.reported == most.reported]
+    if total >= 3 and most.reported >= DOMINANT * total and len(rivals) == 1:
         return most
+    if record.role == "cascade":
+        return record.causes[0]
     plain = [c for c in record.causes if not c.facts]
-    if record.role in {"root", "cascade"}:
-        return plain[0] if plain else record.causes[0]
-    return plain[0] if len(plain) == 1 else None
+    return plain[0] if plain and record.role == "root" else None
 
 
 def _alternatives(causes: Iterable[LogCause], chosen: Cause) -> tuple[Alternative, ...]:

@@ -3,7 +3,7 @@
 Every candidate is a line; the earliest one counts, but order alone does not decide:
 
 * lines that come close together are one burst, and in a burst a root goes before a line
-  that may also be a consequence;
+  that only reports a peer;
 * a warning of the start-up that the job survived is no failure;
 * a launcher's report of how a process ended comes after what ended it.
 """
@@ -19,6 +19,7 @@ BURST_SECONDS = 90.0
 BURST_LINES = 400
 
 _STARTUP = {"rendezvous", "network", "connection", "init", "setup", "configuration"}
+_ABOUT_OTHERS = {"crash", "timeout", "teardown"}
 _ENDINGS = {"crash", "exit", "signal", "teardown"}
 
 
@@ -64,8 +65,16 @@ def pick(candidates: Sequence[Candidate], records: Mapping[str, LogRecord]) -> C
     if not possible:
         return None
     burst = [c for c in possible if _close(possible[0], c)]
+    if possible[0].role == "either" and not _about_others(possible[0], records):
+        return possible[0]
     roots = [c for c in burst if c.role == "root" and not _only_ending(c, burst, records)]
     return roots[0] if roots else burst[0]
+
+
+def _about_others(candidate: Candidate, records: Mapping[str, LogRecord]) -> bool:
+    """Tell whether a line reports what a peer did, or did not do: it may come first by chance."""
+    record = records.get(candidate.match.record) if candidate.match else None
+    return record is not None and record.category in _ABOUT_OTHERS
 
 
 def _close(first: Candidate, other: Candidate) -> bool:

@@ -5,6 +5,7 @@ around it choose among the causes its record lists, and where they do not decide
 verdict says `unknown` and what would.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
@@ -24,6 +25,12 @@ MOST_EVIDENCE = 3
 MOST_MISSING = 16
 
 _SERIOUS = {"root", "either", "cascade"}
+_WRAPPERS = re.compile(
+    r"torch\.distributed\.|Dist\w*Error|ChildFailedError|ray\.|Rendezvous|subprocess\.|SystemExit"
+    r"|KeyboardInterrupt|torch\.multiprocessing"
+)
+"""Exceptions that report what happened elsewhere."""
+LONGEST_MESSAGE = 30
 _NOT_ONLY_HERE = {"cuda", "python"}
 """Domains whose failures happen in a single process just as well."""
 
@@ -74,9 +81,20 @@ def _causing(failures: Sequence[LogFailure], serious: Sequence[LogMatch]) -> lis
     found: list[LogFailure] = []
     for candidate in ordered((), [f for f in failures if f.exception]):
         ahead = first is None or _before(candidate, first)
-        if candidate.failure and ahead and _explains(candidate, nearest):
+        if candidate.failure is None or not ahead or not _explains(candidate, nearest):
+            continue
+        wrapped = any(_continues(candidate.failure, c) for c in order)
+        if not wrapped and not _WRAPPERS.match(candidate.failure.exception):
             found.append(candidate.failure)
     return found
+
+
+def _continues(failure: LogFailure, match: Candidate) -> bool:
+    """Tell whether a match is a later line of an exception's own message."""
+    line = failure.line
+    apart = match.line.line - line.line
+    same = match.line.rank is None or line.rank is None or match.line.rank == line.rank
+    return match.line.file == line.file and same and 0 <= apart <= LONGEST_MESSAGE
 
 
 def _before(one: Candidate, other: Candidate) -> bool:

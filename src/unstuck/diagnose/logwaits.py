@@ -28,6 +28,11 @@ class Waits:
         self.world_size = max([reading.world_size, *(rank + 1 for rank in _ranks(reading))])
         self.unranked = [m for m in reading.matches if is_wait(m) and rank_of(m) is None]
         self.queues = _queues(reading.matches)
+        self.complained = {
+            match.line.rank
+            for match in reading.matches
+            if match.role in {"root", "either", "cascade"} and match.line.rank is not None
+        }
         self.facts = self._facts()
 
     @property
@@ -61,6 +66,8 @@ class Waits:
         facts |= _operation_facts(waits)
         if self.by_rank:
             facts |= self._comparison()
+        if self.complained and self.complained < set(range(self.world_size)):
+            facts.add(LogFact.SOME_SILENT)
         return frozenset(facts)
 
     def _comparison(self) -> set[LogFact]:
@@ -74,8 +81,6 @@ class Waits:
             facts.add(LogFact.SIZE_DIFFERS)
         elif len(waits) == self.world_size > 1:
             facts.add(LogFact.ALL_WAIT)
-        if self.silent:
-            facts.add(LogFact.SOME_SILENT)
         return facts
 
 
