@@ -100,7 +100,8 @@ def timed(run: Callable[[], object], times: int = 2) -> float:
 
 def command(argv: list[str]) -> Callable[[], object]:
     def run() -> object:
-        done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        # Not /dev/null: grep stops at the first match when nobody reads.
+        done = subprocess.run(argv, capture_output=True, check=False)
         assert done.returncode in {0, 1}, f"{argv}: {done.stderr.decode()}"
         return done
 

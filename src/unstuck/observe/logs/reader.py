@@ -22,7 +22,8 @@ MOST_MATCHES = 5
 MOST_HITS = 20_000
 """Looked at for one literal; a line that comes more often is not the news."""
 MOST_FRAMES = 400
-MOST_WINDOWS = 40
+MOST_WINDOWS = 12
+"""Looked at before matches, for one file; a rank's own file needs one."""
 MOST_UNKNOWN_HITS = 20_000
 SHOWN = 600
 """Characters of a line that are kept for showing it."""
@@ -76,6 +77,7 @@ class Reader:
         self.found = Reading(LogReading(()), [])
         self._kept: Counter[tuple[str, str, int | None]] = Counter()
         self._hits: Counter[int] = Counter()
+        self.windows: Counter[str] = Counter()
 
     def read(self, found: Sequence[Source]) -> Reading:
         """Read all of them; a file that cannot be read is noted, unless it is the only one."""
@@ -173,8 +175,7 @@ class _FileChunk:
         self._data = data
         self._tail = tail
         self._lines = pieces.Lines(data, first)
-        self._windows = 0
-        self._window_end = -1
+        self._window_end = -WINDOW
 
     def run(self) -> int:
         """Take in every line with a hit; return the number of the line after the chunk."""
@@ -202,7 +203,6 @@ class _FileChunk:
             self._look_back(span, number)
         elif not found and templates.looks_failed(body):
             self._reader.clusters.add(line, body)
-            self._look_back(span, number)
         if exception := templates.exception(body):
             self._raised(LogFailure(line, exception), span, known=bool(found))
 
@@ -232,10 +232,10 @@ class _FileChunk:
 
     def _look_back(self, span: tuple[int, int], number: int) -> None:
         """Look at the lines before a match once; what was looked at is not again."""
-        if self._windows >= MOST_WINDOWS or span[0] - WINDOW // 2 < self._window_end:
-            if self._window_end >= 0:
-                return
-        self._windows += 1
+        seen = self._reader.windows
+        if seen[self._source.path] >= MOST_WINDOWS or 0 <= span[0] - self._window_end < WINDOW // 2:
+            return
+        seen[self._source.path] += 1
         self._window_end = span[1]
         here = pieces.text(self._data[span[0] : span[1]][: pieces.LONGEST_PIECE])
         window = self._before(span[0], WINDOW) + here

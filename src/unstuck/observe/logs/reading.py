@@ -4,7 +4,6 @@ A line longer than `LONGEST` is cut there, and how much was left out is told.
 """
 
 import gzip
-import io
 import sys
 import zlib
 from collections.abc import Iterator
@@ -43,16 +42,18 @@ class Readable(Protocol):
 def open_log(path: str) -> BinaryIO:
     """Open a log for reading: plain, .gz or .zst by its first bytes; `-` is standard input."""
     try:
-        raw = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115
-        buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
-        head = buffered.peek(4)[:4]
+        if path == STDIN:
+            return sys.stdin.buffer
+        raw = open(path, "rb", buffering=0)  # noqa: SIM115
+        head = raw.read(4)
+        raw.seek(0)
     except OSError as error:
         raise LogUnreadableError(
             f"cannot read {path}: {error.strerror}", hint=f"ls -ld {path}"
         ) from error
     if head.startswith(_GZIP):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=buffered))
-    return _zstd(path, buffered) if head == _ZSTD else buffered
+        return cast("BinaryIO", gzip.open(raw))
+    return _zstd(path, raw) if head == _ZSTD else cast("BinaryIO", raw)
 
 
 def chunks(stream: Readable, path: str, size: int = CHUNK) -> Iterator[Chunk]:
@@ -67,7 +68,7 @@ def chunks(stream: Readable, path: str, size: int = CHUNK) -> Iterator[Chunk]:
     while data := _read(stream, path, size):
         end = data.rfind(b"\n") + 1
         if end:
-            yield Chunk(rest + data[:end], offset)
+            yield Chunk(b"".join((rest, memoryview(data)[:end])), offset)
             offset += len(rest) + end
             rest = data[end:]
         elif len(rest) + len(data) <= LONGEST:
