@@ -60,7 +60,9 @@ def one_line(generator: random.Random, rank: int, now: int) -> str:
             f"[rank{rank}]: /opt/venv/lib/python3/site-packages/torch/utils/checkpoint.py:85: "
             f"UserWarning: None of the inputs have requires_grad=True. Gradients will be None"
         )
-    return f"[rank{rank}]: 2026-11-15 {clock} - data - ERROR - shard {now % 4096} skipped: bad header"
+    return (
+        f"[rank{rank}]: 2026-11-15 {clock} - data - ERROR - shard {now % 4096} skipped: bad header"
+    )
 
 
 def failure() -> bytes:
@@ -78,7 +80,7 @@ def failure() -> bytes:
 
 def make(path: Path, megabytes: int) -> int:
     """Write the log; blocks repeat after a while, which no reader profits from."""
-    generator = random.Random(7)
+    generator = random.Random(7)  # noqa: S311
     blocks = [block(generator, step) for step in range(12)]
     size = 0
     with path.open("wb") as file:
@@ -162,20 +164,29 @@ def compare(path: Path, size: int, folder: Path) -> None:
     else:
         print("ripgrep is not installed: left out")
     os.environ["LC_ALL"] = "C"
-    rows.append(("grep -c -F -f literals", timed(command(["grep", "-c", "-F", "-f", str(patterns), str(path)]))))
+    rows.append(
+        (
+            "grep -c -F -f literals",
+            timed(command(["grep", "-c", "-F", "-f", str(patterns), str(path)])),
+        )
+    )
     rows.append(("wc -l", timed(command(["wc", "-l", str(path)]))))
     python = timed(lambda: sum(1 for _ in alternation.finditer(sample)), 1) * size / len(sample)
     rows.append(("Python re, alternation (8 MB, scaled)", python))
     show(rows, size, len(literals))
     print(f"peak memory of unstuck explain: {child_peak(explain):.0f} MB")
-    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
+    print(
+        f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB"
+    )
 
 
 def show(rows: list[tuple[str, float]], size: int, literals: int) -> None:
     print(f"{size / 1e6:.0f} MB, {literals} literals, one core")
     whole = rows[0][1]
     for name, seconds in rows:
-        print(f"{name:<40}{size / 1e6 / seconds:>9.0f} MB/s{seconds / whole:>8.2f} x explain's time")
+        print(
+            f"{name:<40}{size / 1e6 / seconds:>9.0f} MB/s{seconds / whole:>8.2f} x explain's time"
+        )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from unstuck.diagnose.logroots import Candidate
 from unstuck.diagnose.logwaits import Waits, is_wait, rank_of
 from unstuck.diagnose.logwords import Words
 from unstuck.diagnose.words import ranks_text
-from unstuck.model.log import LogFailure, LogLine, LogPhase, LogReading
+from unstuck.model.log import LogFailure, LogPhase, LogReading
 from unstuck.model.rank import CodeLine
 from unstuck.model.verdict import Cause, Culprit
 

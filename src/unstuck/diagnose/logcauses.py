@@ -82,9 +82,7 @@ def _with_parents(choice: Choice, parent: LogRecord) -> Choice:
     )
 
 
-def _among(
-    record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, ...] = ()
-) -> Choice:
+def _among(record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, ...] = ()) -> Choice:
     causes = record.causes
     enough = 1 if record.role == "cascade" else ENOUGH
     holding = [c for c in causes if c.facts and facts.issuperset(c.facts)]

@@ -25,7 +25,10 @@ _IN_TEXT: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
     (LogFact.LOOPBACK, re.compile(r"(?<![\d.])127\.\d+\.\d+\.\d+|\[::1\]|\blocalhost\b")),
     (LogFact.LINK_LOCAL, re.compile(r"\bfe80:|(?<![\d.])169\.254\.")),
     (LogFact.BRACKETED, re.compile(r"\(\[[0-9a-fA-F:]*:[0-9a-fA-F:]+\], ?\d+\)")),
-    (LogFact.ODD_ADDRESS, re.compile(r"(?<![\d.])(?:0\.\d+|255\.\d+|198\.1[89])\.\d+\.\d+(?![\d.])")),
+    (
+        LogFact.ODD_ADDRESS,
+        re.compile(r"(?<![\d.])(?:0\.\d+|255\.\d+|198\.1[89])\.\d+\.\d+(?![\d.])"),
+    ),
 )
 _LATER_PHASES = {
     LogFact.TRAINING,

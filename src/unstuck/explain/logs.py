@@ -1,7 +1,7 @@
 """Logs that nobody watched, explained: read, matched, diagnosed, and put in words.
 
-    explain(["logs/"])          files, directories, `-` for standard input
-    explain_text("[rank3]: …")  what is in memory
+explain(["logs/"])          files, directories, `-` for standard input
+explain_text("[rank3]: …")  what is in memory
 """
 
 from collections.abc import Callable, Collection, Sequence

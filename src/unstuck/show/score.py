@@ -96,10 +96,11 @@ def table(scored: Sequence[Scored]) -> list[str]:
         lines.append(f"{name:<10}{total:>6}" + "".join(f"{marks[m]:>13}" for m in MARKS))
     lines.append(f"right on thread+log: {100 * share(scored):.1f} %")
     lines.append("")
-    for one in scored:
-        if one.mark not in {"right", "not scored"}:
-            lines.append(f"{one.mark:<12}{one.kind:<9}{one.name}: {one.wanted} <- {one.got}")
-    return lines
+    return lines + [
+        f"{one.mark:<12}{one.kind:<9}{one.name}: {one.wanted} <- {one.got}"
+        for one in scored
+        if one.mark not in {"right", "not scored"}
+    ]
 
 
 def share(scored: Iterable[Scored]) -> float:

@@ -39,7 +39,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "file": "1 file",
         "files": "{n} files",
         "waits": "{who} in {op} number {number}",
-        "not_known": "not in the knowledge base: these lines look like failures, nothing is claimed",
+        "not_known": "not in the knowledge base; these lines only look like failures",
         "times": "{n} times, first{rank}{time}",
         "on_rank": " on rank {rank}",
         "at_time": " at {time}",
@@ -91,7 +91,13 @@ class _LogBlock(terminal.Block):
         parts = [self._nothing()]
         if self.found.verdict is not None:
             parts = [
-                [self.head(), *self.culprits(), *self._title(), *self._waits_in(), *self._rests(everything)],
+                [
+                    self.head(),
+                    *self.culprits(),
+                    *self._title(),
+                    *self._waits_in(),
+                    *self._rests(everything),
+                ],
                 [*self.do(), *self.dont()],
                 [*self.sure(), *self._links()],
             ]

@@ -58,7 +58,9 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def by_line(lines: Lines, hits: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+def by_line(
+    lines: Lines, hits: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     """Yield start, end and hits of every line that has some, in order."""
     start, end = -1, -1
     group: list[tuple[int, int]] = []

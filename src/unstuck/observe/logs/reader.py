@@ -169,7 +169,9 @@ class Reader:
 class _FileChunk:
     """One chunk of one file on its way through the reader."""
 
-    def __init__(self, reader: Reader, source: Source, data: bytes, first: int, tail: bytes) -> None:
+    def __init__(
+        self, reader: Reader, source: Source, data: bytes, first: int, tail: bytes
+    ) -> None:
         self._reader = reader
         self._source = source
         self._data = data
@@ -208,7 +210,9 @@ class _FileChunk:
 
     def _joined(self, span: tuple[int, int], text: str) -> tuple[str, Found]:
         """Try the line with its neighbours: terminals and web pages wrap long lines."""
-        before, here, after = (prefix.clean(part).rstrip("\r") for part in self._lines.neighbours(*span))
+        before, here, after = (
+            prefix.clean(part).rstrip("\r") for part in self._lines.neighbours(*span)
+        )
         for parts in ((here, after), (before, here), (before, here, after)):
             whole = "".join(parts)
             for candidate in (whole, " ".join(part.strip() for part in parts)):

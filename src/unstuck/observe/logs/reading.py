@@ -7,6 +7,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from msgspec import Struct
@@ -44,7 +45,7 @@ def open_log(path: str) -> BinaryIO:
     try:
         if path == STDIN:
             return sys.stdin.buffer
-        raw = open(path, "rb", buffering=0)  # noqa: SIM115
+        raw = Path(path).open("rb", buffering=0)  # noqa: SIM115
         head = raw.read(4)
         raw.seek(0)
     except OSError as error:

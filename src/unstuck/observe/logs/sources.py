@@ -1,8 +1,8 @@
 """Which files to read, and what their names say about rank and host.
 
-    logs/none_x/attempt_0/3/stderr.log     torchrun: attempt 0, local rank 3
-    slurm-4711.node7.3.out                 Slurm %j.%N.%t: host node7, task 3
-    rank_3.log, worker-3.log, out.3.txt    one file a rank
+logs/none_x/attempt_0/3/stderr.log     torchrun: attempt 0, local rank 3
+slurm-4711.node7.3.out                 Slurm %j.%N.%t: host node7, task 3
+rank_3.log, worker-3.log, out.3.txt    one file a rank
 """
 
 import os
@@ -18,12 +18,16 @@ STDIN = "-"
 
 _TORCHRUN = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/std(?:out|err)\.log(?:\.gz|\.zst)?$")
 _TORCHRUN_HOST = re.compile(r"(?:^|/)([^/]+)/[^/]+/attempt_\d+/\d+/[^/]+$")
-_RANK = re.compile(r"(?:rank|worker|task|proc|process|trainer)[_.=-]?(\d{1,5})(?![\d:])", re.IGNORECASE)
-_SLURM_TASK = re.compile(r"slurm-\d+(?:_\d+)?[._-](?P<host>[A-Za-z][\w-]*?\d*)[._-](?P<task>\d{1,5})\.")
+_RANK = re.compile(
+    r"(?:rank|worker|task|proc|process|trainer)[_.=-]?(\d{1,5})(?![\d:])", re.IGNORECASE
+)
+_SLURM_TASK = re.compile(
+    r"slurm-\d+(?:_\d+)?[._-](?P<host>[A-Za-z][\w-]*?\d*)[._-](?P<task>\d{1,5})\."
+)
 _LAST_NUMBER = re.compile(r"[._-](\d{1,5})\.(?:log|out|err|txt)(?:\.gz|\.zst)?$")
 _BINARY = frozenset(
-    (".pt", ".pth", ".bin", ".npy", ".npz", ".safetensors", ".ckpt", ".png", ".jpg", ".pkl")
-    + (".pyc", ".so", ".zip", ".tar", ".whl", ".parquet", ".arrow", ".db", ".sqlite", ".pickle")
+    ".pt .pth .bin .npy .npz .safetensors .ckpt .png .jpg .pkl .pyc .so .zip .tar .whl .parquet"
+    " .arrow .db .sqlite .pickle".split()
 )
 
 
@@ -85,7 +89,9 @@ def _files(path: Path) -> Iterator[str]:
     elif path.exists():
         yield str(path)
     else:
-        raise LogNotFoundError(f"nothing is at {path}", hint="give log files or a directory of them")
+        raise LogNotFoundError(
+            f"nothing is at {path}", hint="give log files or a directory of them"
+        )
 
 
 def _walk(top: str) -> Iterator[str]:
@@ -93,8 +99,8 @@ def _walk(top: str) -> Iterator[str]:
     for folder, folders, names in os.walk(top, onerror=refused.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names, key=_by_number):
-            if not name.startswith(".") and os.path.splitext(name)[1] not in _BINARY:
-                yield os.path.join(folder, name)
+            if not name.startswith(".") and Path(name).suffix not in _BINARY:
+                yield str(Path(folder) / name)
     if refused:
         raise LogUnreadableError(
             f"cannot read {refused[0].filename}: {refused[0].strerror}",

@@ -18,7 +18,9 @@ WORDS = tuple(
 )  # fmt: skip
 """One of these stands in every line that is looked at."""
 
-_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?::|\s*$)")
+_EXCEPTION = re.compile(
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?::|\s*$)"
+)
 _FAILURE = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL)\b|^Fatal |\bNCCL WARN\b|Segmentation fault|core dumped"
     r"|^\W*Killed\W*$|\bpanic:|^terminate called"

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the texts.")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the texts."
+)
 @click.option("--all", "everything", is_flag=True, help="Show every line and unknown failure.")
 @click.option("--since", metavar="T", help="Leave older lines out: 2026-11-15T12:00, 30m, 2h, 1d.")
 @click.option("--batch", is_flag=True, help='JSON lines in and out: {"id", "log"} -> verdict.')
@@ -133,9 +135,9 @@ def _moment(text: str) -> float:
 
 
 @contextmanager
-def _progress(paths: tuple[str, ...]) -> Iterator[Callable[[int], None]]:
+def _progress(paths: tuple[str, ...]) -> Generator[Callable[[int], None]]:
     """Show a bar on stderr for input that takes a while; nothing where nobody looks."""
-    total = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+    total = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
     if total < LONG or not sys.stderr.isatty():
         yield lambda _size: None
         return
