@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "system"))
 
 from expectations import FAULT_RANK, Expectation, load
 from hosts import Hosts
-from jobs import TORCHRUN, Job, two_node_torchrun
+from watched import TORCHRUN, Job, two_node_torchrun
 
 VERDICT_LIMIT = 30.0
 START_LIMIT = 90.0

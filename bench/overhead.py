@@ -1,9 +1,15 @@
-"""What being watched costs: steps per second with and without `unstuck run`, interleaved.
+"""What being watched costs: the same job with and without `unstuck run`, interleaved.
 
 Both sides run on the same machine within the same minutes, in the order A B B A A B …, so
 that a drift of the machine does not favour one of them:
 
     python bench/overhead.py --pairs 5 --seconds 12
+    python bench/overhead.py --control        both sides without: what the machine's noise gives
+
+Steps per second are what the user feels; whatever else the machine does is in them. The CPU
+time that all ranks spend on a step holds what the probe does inside the ranks, and not what
+the agent and the hub do beside them. Contention moves both: on a busy machine two unwatched
+runs differ by tens of per cent, so a ratio means nothing without the control beside it.
 """
 
 import json
@@ -13,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -22,43 +30,73 @@ from rich.table import Table
 BIN = Path(sys.executable).parent
 PROGRAM = Path(__file__).parent / "ddp_steps.py"
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node", "4", str(PROGRAM))
+FEWEST_FOR_INTERVAL = 5
 
 
-def rate(*, watched: bool, mode: str, seconds: float) -> float:
-    """Run the job once and give its steps per second."""
+@dataclass(frozen=True)
+class Rate:
+    """What one run measured of itself."""
+
+    per_second: float
+    cpu_ms: float
+    """CPU time of all four ranks together for one step."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One run of each side."""
+
+    without: Rate
+    watched: Rate
+    load: float
+
+    @property
+    def speed(self) -> float:
+        """Steps per second, watched over unwatched: below 1 is a cost."""
+        return self.watched.per_second / self.without.per_second
+
+    @property
+    def cpu(self) -> float:
+        """CPU time a step, watched over unwatched: above 1 is a cost."""
+        return self.watched.cpu_ms / self.without.cpu_ms
+
+
+def run_once(*, watched: bool, mode: str, seconds: float) -> Rate:
+    """Run the job once and give what it measured."""
     with tempfile.TemporaryDirectory(prefix="unstuck-bench-") as name:
         folder = Path(name)
         watcher = (str(BIN / "unstuck"), "run", "--run-dir", str(folder / "run"))
         own = {"RESULT": str(folder / "result"), "MODE": mode, "SECONDS": str(seconds)}
         argv = (*watcher, *TORCHRUN) if watched else TORCHRUN
         with (folder / "output").open("w+") as output:
-            env = {**os.environ, **own}
+            env = {**os.environ, "OMP_NUM_THREADS": "1", **own}
             done = subprocess.run(argv, env=env, stdout=output, stderr=output, check=False)
             output.seek(0)
             if done.returncode != 0:
                 raise click.ClickException(f"the job failed:\n{output.read()[-3000:]}")
-        incidents = list((folder / "run").glob("incident-*"))
-        if incidents:
+        if any((folder / "run").glob("incident-*")):
             print("note: unstuck raised an incident in this run", file=sys.stderr)
-        return float(json.loads((folder / "result").read_text())["per_second"])
+        return Rate(**json.loads((folder / "result").read_text()))
 
 
-def pair(number: int, mode: str, seconds: float) -> tuple[float, float]:
-    """Measure one pair, every second one in reverse order; give (without, with)."""
+def measure_pair(number: int, *, control: bool, mode: str, seconds: float) -> Pair:
+    """Measure one pair, every second one in reverse order."""
     order = (False, True) if number % 2 == 0 else (True, False)
-    found = {watched: rate(watched=watched, mode=mode, seconds=seconds) for watched in order}
-    without, watched = found[False], found[True]
-    print(
-        f"pair {number + 1}: {without:.2f} steps/s without, {watched:.2f} with, "
-        f"ratio {watched / without:.4f}, load {os.getloadavg()[0]:.1f}",
-        file=sys.stderr,
-        flush=True,
-    )
-    return without, watched
+    load = os.getloadavg()[0]
+    found = {
+        second: run_once(watched=second and not control, mode=mode, seconds=seconds)
+        for second in order
+    }
+    pair = Pair(found[False], found[True], load)
+    said = f"pair {number + 1}: speed {pair.speed:.4f}, CPU {pair.cpu:.4f}, load {load:.1f}"
+    print(said, file=sys.stderr, flush=True)
+    return pair
 
 
-def interval(values: list[float], rounds: int = 5000) -> tuple[float, float]:
-    """Give the 95 % bootstrap interval of the median; the seed is fixed."""
+def interval(values: Sequence[float], rounds: int = 5000) -> tuple[float, float] | None:
+    """Give the 95 % bootstrap interval of the median; None where there are too few values."""
+    if len(values) < FEWEST_FOR_INTERVAL:
+        return None
     chance = random.Random(0)  # noqa: S311 - a fixed seed is the point
     medians = sorted(
         statistics.median(chance.choices(values, k=len(values))) for _ in range(rounds)
@@ -66,13 +104,27 @@ def interval(values: list[float], rounds: int = 5000) -> tuple[float, float]:
     return medians[int(0.025 * rounds)], medians[int(0.975 * rounds)]
 
 
-def table(pairs: list[tuple[float, float]], title: str) -> Table:
-    """Lay the pairs and their ratio out for people."""
+def spread(values: Sequence[float]) -> str:
+    """Sum a ratio up in words."""
+    text = f"median {statistics.median(values):.4f}, min {min(values):.4f}, max {max(values):.4f}"
+    bounds = interval(values)
+    if bounds is None:
+        return f"{text}; too few pairs for an interval"
+    return f"{text}; 95 % interval of the median {bounds[0]:.4f} to {bounds[1]:.4f}"
+
+
+def table(pairs: Sequence[Pair], title: str) -> Table:
+    """Lay the pairs out for people."""
     shown = Table(title=title)
-    for heading in ("pair", "without, steps/s", "with, steps/s", "with / without"):
+    for heading in ("pair", "load", "steps/s without", "with", "ratio"):
         shown.add_column(heading, justify="right")
-    for number, (without, watched) in enumerate(pairs, 1):
-        shown.add_row(str(number), f"{without:.2f}", f"{watched:.2f}", f"{watched / without:.4f}")
+    for heading in ("CPU ms a step without", "with", "ratio"):
+        shown.add_column(heading, justify="right")
+    for number, pair in enumerate(pairs, 1):
+        without, watched = pair.without, pair.watched
+        speed = (f"{without.per_second:.2f}", f"{watched.per_second:.2f}", f"{pair.speed:.4f}")
+        cpu = (f"{without.cpu_ms:.3f}", f"{watched.cpu_ms:.3f}", f"{pair.cpu:.4f}")
+        shown.add_row(str(number), f"{pair.load:.1f}", *speed, *cpu)
     return shown
 
 
@@ -80,31 +132,24 @@ def table(pairs: list[tuple[float, float]], title: str) -> Table:
 @click.option("--pairs", default=5, show_default=True, help="Runs of each side.")
 @click.option("--seconds", default=12.0, show_default=True, help="Measured time of each run.")
 @click.option("--mode", type=click.Choice(["ddp", "collectives"]), default="ddp")
+@click.option("--control", is_flag=True, help="Watch neither side: shows the machine's noise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def main(*, pairs: int, seconds: float, mode: str, as_json: bool) -> None:
+def main(*, pairs: int, seconds: float, mode: str, control: bool, as_json: bool) -> None:
     """Compare a 4-rank job with and without `unstuck run`."""
-    before = os.getloadavg()[0]
-    measured = [pair(number, mode, seconds) for number in range(pairs)]
-    ratios = [watched / without for without, watched in measured]
-    low, high = interval(ratios)
-    summary = {
-        "mode": mode,
-        "cores": os.cpu_count(),
-        "load_before": before,
-        "pairs": measured,
-        "ratio": {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)},
-        "median_interval_95": [low, high],
-    }
+    measured = [
+        measure_pair(number, control=control, mode=mode, seconds=seconds) for number in range(pairs)
+    ]
+    speeds, cpus = [each.speed for each in measured], [each.cpu for each in measured]
+    sides = "control: neither side watched" if control else "with and without unstuck"
+    title = f"{mode}, {sides}, 4 ranks, {os.cpu_count()} cores"
     if as_json:
-        print(json.dumps(summary, indent=2))
+        report = {"title": title, "pairs": [asdict(each) for each in measured]}
+        print(json.dumps({**report, "speed": spread(speeds), "cpu": spread(cpus)}, indent=2))
         return
-    title = f"{mode}, 4 ranks, {os.cpu_count()} cores, load {before:.1f} before"
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(measured, title))
-    console.print(
-        f"with / without: median {statistics.median(ratios):.4f}, min {min(ratios):.4f}, "
-        f"max {max(ratios):.4f}; 95 % interval of the median {low:.4f} to {high:.4f} (bootstrap)"
-    )
+    console.print(f"speed, with / without: {spread(speeds)}")
+    console.print(f"CPU a step, with / without: {spread(cpus)}")
 
 
 if __name__ == "__main__":

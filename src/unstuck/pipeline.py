@@ -23,7 +23,7 @@ from unstuck.console import say
 from unstuck.diagnose.verdict import diagnose
 from unstuck.errors import UnstuckError
 from unstuck.explain.advice import advise
-from unstuck.explain.report import terminal
+from unstuck.explain.report import machine, terminal
 from unstuck.model.action import Action, Told
 from unstuck.model.evidence import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
@@ -35,8 +35,9 @@ _MOVES = 1.0
 class Pipeline:
     """Judges snapshots and acts on the verdicts."""
 
-    def __init__(self, run: Path, command: list[str], host: str) -> None:
+    def __init__(self, run: Path, command: list[str], host: str, *, as_json: bool = False) -> None:
         self._run = run
+        self._as_json = as_json
         self._command = command
         self._host = host
         self._ledger = Ledger(run / "ledger.jsonl")
@@ -75,11 +76,15 @@ class Pipeline:
             return None
 
     def _report(self, verdict: Verdict, where: Path | None) -> None:
-        sys.stderr.write("\n" + terminal.render_for(sys.stderr, verdict, bundle=where) + "\n")
+        if self._as_json:
+            sys.stderr.write(machine.line(verdict))
+        else:
+            block = terminal.render_for(sys.stderr, verdict, bundle=where)
+            sys.stderr.write(f"\n{block}\n")
         sys.stderr.flush()
         if self.hub is not None:
-            self.hub.say(f"{verdict.summary} ({verdict.cause}; details at {self._host})",
-                         but=self._host)  # fmt: skip
+            text = f"{verdict.summary} ({verdict.cause}; details at {self._host})"
+            self.hub.say(text, but=self._host)
 
     def _note_recovery(self, verdict: Verdict, snapshot: Snapshot) -> None:
         """The stall is over when every rank that was part of it moves again."""
@@ -108,10 +113,12 @@ def main() -> None:
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--host", required=True)
     parser.add_argument("--command", required=True)
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     # Ctrl-C belongs to the job; this process ends when the job has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipeline = Pipeline(options.run, shlex.split(options.command), options.host)
+    command = shlex.split(options.command)
+    pipeline = Pipeline(options.run, command, options.host, as_json=options.json)
     pipeline.hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), pipeline.judge)
     with socket.socket(fileno=options.listener) as listener:
         asyncio.run(pipeline.hub.serve(listener))

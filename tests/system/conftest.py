@@ -9,7 +9,7 @@ import pytest
 
 from expectations import PROGRAMS
 from hosts import Hosts, available
-from jobs import TORCHRUN, Job
+from watched import TORCHRUN, Job
 
 StartJob = Callable[..., Job]
 

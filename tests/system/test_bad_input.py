@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import BIN
+from watched import BIN
 
 pytestmark = pytest.mark.system
 
@@ -49,21 +49,28 @@ def test_unwritable_run_directory(tmp_path: Path) -> None:
     assert "started" not in result.stdout
 
 
-@pytest.mark.parametrize("hub", ["nonsense", "127.0.0.1:99999", "127.0.0.1:"])
+@pytest.mark.parametrize("hub", ["127.0.0.1:99999", "127.0.0.1:http", ":29529"])
 def test_a_hub_address_that_is_none(tmp_path: Path, hub: str) -> None:
-    result = _run("--run-dir", str(tmp_path / "run"), "--hub", hub, "true")
-    assert result.returncode == USER_ERROR
+    result = _run("--run-dir", str(tmp_path / "run"), "--hub", hub, "sh", "-c", "echo started")
+    assert result.returncode == USER_ERROR, result.stderr
     assert hub in _complaint(result)
+    assert "started" not in result.stdout
+
+
+def test_a_hub_on_a_host_that_nobody_knows(tmp_path: Path) -> None:
+    result = _run("--run-dir", str(tmp_path / "run"), "--hub", "nowhere.invalid:29529", "true")
+    assert result.returncode == USER_ERROR
+    assert "nowhere.invalid" in _complaint(result)
 
 
 def test_busy_hub_port(tmp_path: Path) -> None:
-    """The port belongs to somebody else: say so, and do not keep the job from running."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
-        hub = f"127.0.0.1:{stranger.getsockname()[1]}"
-        result = _run("--run-dir", str(tmp_path / "run"), "--hub", hub, "sh", "-c", "echo started")
-    assert "Traceback" not in result.stderr
-    assert hub in result.stderr
-    assert (result.returncode == 0) == ("started" in result.stdout)
+        port = str(stranger.getsockname()[1])
+        options = ("--run-dir", str(tmp_path / "run"), "--hub", f"127.0.0.1:{port}")
+        result = _run(*options, "sh", "-c", "echo started")
+    assert result.returncode == USER_ERROR
+    assert port in _complaint(result)
+    assert "started" not in result.stdout
 
 
 def test_missing_program(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from expectations import FAULT_RANK, Expectation, faulty
-from jobs import Job
+from watched import Job
 
 pytestmark = pytest.mark.system
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from expectations import Expectation, healthy
-from jobs import Job
+from watched import Job
 
 pytestmark = pytest.mark.system
 

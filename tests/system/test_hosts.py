@@ -56,7 +56,8 @@ def _interrupted_after_start(made: Hosts, started: list[subprocess.Popen[bytes]]
     argv = made.command(0, ["sh", "-c", "echo up; exec sleep 600"])
     started.append(subprocess.Popen(argv, stdout=subprocess.PIPE))
     assert started[0].stdout is not None
-    assert started[0].stdout.readline() == b"up\n"
+    with started[0].stdout as output:
+        assert output.readline() == b"up\n"
     assert len(_namespaces()) > len(made)
     raise KeyboardInterrupt
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from expectations import PROGRAMS
-from jobs import BIN, Job
+from watched import BIN, Job
 
 pytestmark = pytest.mark.system
 

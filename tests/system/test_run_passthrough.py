@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from expectations import PROGRAMS
-from jobs import Job
+from watched import Job
 
 pytestmark = pytest.mark.system
 

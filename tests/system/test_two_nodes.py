@@ -6,7 +6,7 @@ import pytest
 
 from expectations import FAULT_RANK, PROGRAMS
 from hosts import Hosts
-from jobs import Job, two_node_torchrun
+from watched import Job, two_node_torchrun
 
 pytestmark = [pytest.mark.system, pytest.mark.namespaces]
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from jobs import Job
+from watched import Job
 
 pytestmark = pytest.mark.system
 

@@ -21,7 +21,7 @@ def stuck_operation(graph: WaitGraph, node: int, missing: tuple[int, ...]) -> St
             one.kind, one.ordinal, head.group[0], size, description, (), (), waiting, missing
         )
     recorded = recorded_operation(graph, node)
-    op, sizes, dtypes = recorded if recorded else ("collective", (), ())
+    op, sizes, dtypes = recorded or ("collective", (), ())
     return StuckOperation(
         op, head.number, head.group[0], size, description, sizes, dtypes, waiting, missing
     )

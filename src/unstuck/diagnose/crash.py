@@ -47,7 +47,7 @@ def explain_roots(job: Job, deaths: Deaths) -> Finding:
     )
 
 
-def explain_leavers(job: Job, deaths: Deaths) -> Finding:
+def explain_leavers(deaths: Deaths) -> Finding:
     """Say that ranks ended successfully while others still needed them."""
     culprits = tuple(
         _dead(death, "ended successfully while others still needed it")

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from unstuck.diagnose.blocked import BUSY_CPU, innermost, is_asleep, waits_on_host
 from unstuck.diagnose.finding import culprit, process_evidence, stack_evidence
+from unstuck.diagnose.words import seconds_text
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
 
@@ -59,6 +60,8 @@ def explain_rank(state: RankState) -> Doing:
     doing = reading.phrase
     if state.sections:
         doing += f" in section {state.sections[-1]}"
+    if state.section_left is not None and state.section_left <= 0:
+        doing += f", {seconds_text(-state.section_left)} over its time"
     return Doing(
         cause=reading.cause,
         confidence=reading.confidence,
@@ -229,7 +232,7 @@ def _wait_kind(state: RankState) -> str:
     return "a pipe or socket" if any(word in where for word in _POLL_WAITS) else ""
 
 
-def _no_reading(state: RankState) -> _Reading:
+def _no_reading(_state: RankState) -> _Reading:
     return _Reading(
         Cause.UNKNOWN,
         Confidence.POSSIBLE,

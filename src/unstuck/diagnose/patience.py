@@ -1,5 +1,8 @@
 """How long a wait must last before it is called a stall."""
 
+import math
+
+from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
 
 SUSPICION = 1.0
@@ -7,6 +10,13 @@ SUSPICION = 1.0
 FLOOR = 3.0
 START_UP = 20.0
 ENOUGH_GAPS = 10
+
+
+def limit_of(state: RankState, learned: float) -> float:
+    """Return the patience for one rank: a deadline of its section wins over what was learned."""
+    if state.section_left is None:
+        return learned
+    return SUSPICION if state.section_left <= 0 else math.inf
 
 
 def patience(snapshot: Snapshot) -> float:

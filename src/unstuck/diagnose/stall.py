@@ -7,6 +7,7 @@ import msgspec
 from unstuck.diagnose.deaths import left_in_order
 from unstuck.diagnose.finding import Finding, culprit, stack_evidence
 from unstuck.diagnose.host import Doing, explain_rank
+from unstuck.diagnose.patience import limit_of
 from unstuck.diagnose.silence import (
     explain_absentees,
     explain_ended_behind,
@@ -29,7 +30,7 @@ JOIN_WITHIN = 60.0
 _MOST_ITEMS = 5
 
 
-def explain_sink(job: Job, sink: Sink, limit: float, fallen: bool = False) -> list[Finding]:
+def explain_sink(job: Job, sink: Sink, limit: float, *, fallen: bool = False) -> list[Finding]:
     """Explain one sink, per cause; nothing while it is too early to tell.
 
     `fallen` says that ranks gave up waiting, so that there is nothing to be patient for.
@@ -94,8 +95,9 @@ def _explain_living(
 ) -> list[Finding]:
     states = _states(job, ranks)
     if not fallen:
-        states = [state for state in states if state.stalled_for >= limit]
-        if has_lasted(job, sink) < limit or not _is_ready(job, sink, limit):
+        wait = has_lasted(job, sink)
+        states = [s for s in states if min(wait, s.stalled_for) >= limit_of(s, limit)]
+        if not _is_ready(job, sink, limit):
             return []
     by_cause: dict[Cause, list[Doing]] = defaultdict(list)
     for state in states:

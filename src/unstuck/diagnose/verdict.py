@@ -59,13 +59,14 @@ def _judge_deaths(job: Job, deaths: Deaths) -> list[Finding]:
     if deaths.roots:
         return _mismatch_behind(job, deaths) or [explain_roots(job, deaths)]
     if deaths.leavers:
-        return [explain_leavers(job, deaths)]
+        return [explain_leavers(deaths)]
     if deaths.oldest < FOLLOWERS_AFTER or _node_may_be_lost(job):
         return []
     # The rank that complains first is seldom the one to blame: ask whom it waited for.
+    limit = patience(job.snapshot)
     graph = build_graph(job, _fallen(deaths))
     sinks = [sink for sink in find_sinks(graph) if sink.kind is SinkKind.RANK]
-    found = [f for sink in sinks for f in explain_sink(job, sink, patience(job.snapshot), True)]
+    found = [f for sink in sinks for f in explain_sink(job, sink, limit, fallen=True)]
     return [_with_followers(f, deaths) for f in found] or [explain_followers(job, deaths)]
 
 

@@ -50,8 +50,8 @@ def find_sinks(graph: WaitGraph) -> tuple[Sink, ...]:
         else:
             sinks.append(_closed_sink(graph, parents, component))
     # Ranks that the same operations wait for are one sink: at scale there are thousands of them.
-    for ranks in sorted(lone.values(), key=lambda ranks: (-len(ranks), ranks))[:_MOST_SINKS]:
-        sinks.append(_rank_sink(graph, parents, sorted(ranks)))
+    largest = sorted(lone.values(), key=lambda ranks: (-len(ranks), ranks))[:_MOST_SINKS]
+    sinks.extend(_rank_sink(graph, parents, sorted(ranks)) for ranks in largest)
     return tuple(sorted(sinks, key=lambda sink: (-len(sink.victims), sink.members)))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import unstuck
+from unstuck.console import say
 from unstuck.launch import leftovers, rundir
 from unstuck.launch.command import understand
 from unstuck.launch.hubplace import find
@@ -17,11 +18,18 @@ _PACKAGE = Path(unstuck.__file__).parent
 _SITE = _PACKAGE / "observe" / "probe" / "site"
 
 
-def run(argv: Sequence[str], *, run_dir: Path | None, name: str | None, hub: str | None) -> int:
+def run(
+    argv: Sequence[str],
+    *,
+    run_dir: Path | None = None,
+    name: str | None = None,
+    hub: str | None = None,
+    as_json: bool = False,
+) -> int:
     """Run a launch command under watch and return its exit code.
 
     Example:
-        run(["torchrun", "--nproc-per-node=4", "train.py"], run_dir=None, name=None, hub=None)
+        run(["torchrun", "--nproc-per-node=4", "train.py"], run_dir=Path("out"))
     """
     command = understand(argv, os.environ)
     host = socket.gethostname()
@@ -29,13 +37,18 @@ def run(argv: Sequence[str], *, run_dir: Path | None, name: str | None, hub: str
     place = find(command, hub, os.environ)
     live = rundir.LiveDirectory(directory, host)
     try:
-        watchers = Watchers(directory, live.path, host, place, command.argv)
+        watchers = Watchers(directory, live.path, host, place, command.argv, as_json=as_json)
         env = environment(os.environ, live.path)
+        say(f"watching; incidents go to {_short(directory)}")
         return Supervisor(command.argv, env, watchers).run()
     finally:
         live.remove()
         if place.listener is not None:
             place.listener.close()
+
+
+def _short(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def environment(base: Mapping[str, str], live: Path) -> dict[str, str]:

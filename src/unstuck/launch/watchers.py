@@ -21,13 +21,21 @@ class Watchers:
     """Never in the way of the job: what cannot be started or dies for good is said, once."""
 
     def __init__(
-        self, run: Path, live: Path, host: str, hub: HubPlace, argv: tuple[str, ...]
+        self,
+        run: Path,
+        live: Path,
+        host: str,
+        hub: HubPlace,
+        argv: tuple[str, ...],
+        *,
+        as_json: bool = False,
     ) -> None:
         self._run = run
         self._live = live
         self._host = host
         self._hub = hub
         self._argv = argv
+        self._as_json = as_json
         self._restarts = 0
         self._agent: subprocess.Popen[bytes] | None = None
         self._hub_process: subprocess.Popen[bytes] | None = None
@@ -95,7 +103,7 @@ class Watchers:
         return self._python(
             "unstuck.pipeline",
             *("--listener", str(listener), "--run", str(self._run), "--host", self._host),
-            *("--command", shlex.join(self._argv)),
+            *("--command", shlex.join(self._argv), *(("--json",) if self._as_json else ())),
             stdin=subprocess.DEVNULL,
             pass_fds=(listener,),
         )

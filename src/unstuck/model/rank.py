@@ -119,6 +119,8 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     """`start`, `init`, `run`, `exception`, `exit`: how far the process has come."""
     step: int = 0
     sections: tuple[str, ...] = ()
+    section_left: float | None = None
+    """Seconds until the section's own deadline, below 0 when overdue; None without one."""
     beat_age: float = 0.0
     """Since the helper thread last ran: large when the GIL is held or the process stopped."""
     stalled_for: float = 0.0

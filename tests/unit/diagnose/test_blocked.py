@@ -1,8 +1,8 @@
 """Which evidence separates a wait in an operation from work with an operation outstanding."""
 
 import pytest
-from jobs import C10D, ENGINE, inside, job, user
 
+from scenes import C10D, ENGINE, inside, job, user
 from unstuck.diagnose.blocked import call_in_progress, is_blocked
 from unstuck.model.rank import CodeLine, RankState
 

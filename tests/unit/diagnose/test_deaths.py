@@ -1,9 +1,8 @@
 """Ranks that die, fail or leave: who was the root, who only followed, who left in order."""
 
 import pytest
-from jobs import CLOSED, TIMED_OUT, Scene, culprits, job, silent, user, verdict_of
 
-from jobs import CLOSED, TIMED_OUT, Scene, job, user
+from scenes import CLOSED, TIMED_OUT, Scene, culprits, job, silent, user, verdict_of
 from unstuck.model.rank import PointToPoint
 from unstuck.model.verdict import Cause, Confidence
 

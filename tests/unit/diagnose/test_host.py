@@ -1,9 +1,8 @@
 """What a living rank that others wait for is doing instead."""
 
 import pytest
-from jobs import C10D, job, user
 
-from jobs import job, user
+from scenes import C10D, job, user
 from unstuck.diagnose.host import Doing, explain_rank
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import Cause, Confidence

@@ -1,8 +1,6 @@
 """Members of a group that run different collectives under the same number."""
 
-from jobs import Scene, culprits, job, silent, verdict_of
-
-from jobs import Scene, job
+from scenes import Scene, culprits, job, silent, verdict_of
 from unstuck.model.rank import Operation
 from unstuck.model.verdict import Cause, Confidence
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs import job
+from scenes import job
 from unstuck.diagnose.patience import patience
 from unstuck.model.rank import Pace
 

@@ -1,7 +1,6 @@
 """States that mislead: each looks like another fault than it is."""
 
-from jobs import CLOSED, TIMED_OUT, culprits, job, one_sleeps, silent, user, verdict_of
-
+from scenes import CLOSED, TIMED_OUT, culprits, job, one_sleeps, silent, user, verdict_of
 from unstuck.model.rank import PointToPoint
 from unstuck.model.snapshot import NodeState
 from unstuck.model.verdict import Cause

@@ -1,6 +1,8 @@
 """Stories of whole jobs: what happened, and whom the verdict names."""
 
-from jobs import (
+from msgspec.structs import replace
+
+from scenes import (
     CLOSED,
     ENGINE,
     TIMED_OUT,
@@ -14,8 +16,6 @@ from jobs import (
     user,
     verdict_of,
 )
-from msgspec.structs import replace
-
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.evidence import EvidenceKind
 from unstuck.model.rank import CodeLine, GroupProgress, Operation, Pace, PointToPoint

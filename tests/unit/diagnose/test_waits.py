@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import LEARNED, Scene, grid, inside, job, user
+from scenes import LEARNED, Scene, grid, inside, job, user
 from unstuck.diagnose.scc import components
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.rank import GroupProgress, Operation, Process, RankState

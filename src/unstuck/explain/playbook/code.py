@@ -68,6 +68,8 @@ def rank_left_early(facts: Facts) -> Advice:
 
 def busy_elsewhere(facts: Facts) -> Advice:
     """Wait or move the work; never cut it short blindly."""
+    if facts.does("asleep"):
+        return _asleep(facts)
     saving = facts.does("save(", "save_", "checkpoint", ".write(")
     do = (
         facts.on_host(f"py-spy dump --pid {facts.pid}", "twice: does the line move"),
@@ -77,6 +79,20 @@ def busy_elsewhere(facts: Facts) -> Advice:
     kill = f"do not kill {facts.who}: the file it writes would be cut short"
     barrier = "do not add a barrier before it: the others would wait there instead"
     return Advice(do=do, dont=(kill if saving else barrier, _NO_SUCH_SETTING))
+
+
+def _asleep(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            f"see what {facts.who} sleeps for at that line: a file, a service, a retry",
+            "give that wait a limit, so that it raises instead of waiting for ever",
+            facts.on_host(f"py-spy dump --pid {facts.pid}", "all its threads"),
+        ),
+        dont=(
+            "do not raise the timeout: the others would only wait longer",
+            "do not add a barrier before it: the others would wait there instead",
+        ),
+    )
 
 
 def timeout_too_short(facts: Facts) -> Advice:
@@ -94,7 +110,7 @@ def timeout_too_short(facts: Facts) -> Advice:
     )
 
 
-def software_bug(facts: Facts) -> Advice:
+def software_bug(_facts: Facts) -> Advice:
     """Compare versions, then look for the known fault."""
     return Advice(
         do=(

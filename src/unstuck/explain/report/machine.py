@@ -13,6 +13,14 @@ def render(verdict: Verdict | None) -> str:
     Example:
         render(None)  # '{\\n  "schema": "unstuck.verdict/1",\\n  "verdict": null\\n}\\n'
     """
+    return msgspec.json.format(_encode(verdict), indent=2).decode() + "\n"
+
+
+def line(verdict: Verdict | None) -> str:
+    """Return the verdict file as one line of JSON."""
+    return _encode(verdict).decode() + "\n"
+
+
+def _encode(verdict: Verdict | None) -> bytes:
     plain = msgspec.to_builtins(VerdictFile(verdict))
-    ordered = {key: plain[key] for key in _FIRST}
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
+    return msgspec.json.encode({key: plain[key] for key in _FIRST})

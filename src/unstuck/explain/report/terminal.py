@@ -74,13 +74,16 @@ def render_for(
 ) -> str:
     """Render for this stream: colour and line drawing only on a terminal that shows them.
 
-    NO_COLOR (set and not empty) and TERM=dumb switch colour off.
+    NO_COLOR (set and not empty) and TERM=dumb switch colour off; FORCE_COLOR says that what
+    is written to a pipe or file will be shown on a terminal, COLUMNS how wide that is.
     """
-    terminal = stream.isatty()
-    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    forced = bool(environ.get("FORCE_COLOR"))
+    terminal = stream.isatty() or forced
+    plain = bool(environ.get("NO_COLOR")) or (environ.get("TERM") == "dumb" and not forced)
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    width = NARROWEST
-    if terminal:
+    columns = environ.get("COLUMNS", "")
+    width = int(columns) if forced and columns.isdigit() else NARROWEST
+    if stream.isatty():
         with contextlib.suppress(OSError):
             width = os.get_terminal_size(stream.fileno()).columns
     return render(

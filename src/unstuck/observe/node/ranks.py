@@ -94,6 +94,7 @@ class RankWatcher:
             phase=phase,
             step=page.step,
             sections=(page.section,) if page.section else (),
+            section_left=round(page.section_deadline - now, 3) if page.section_deadline else None,
             beat_age=round(max(0.0, now - page.beat_time), 3),
             stalled_for=round(self._progress.stalled_for(now), 3),
             in_flight=behind > 0 or bool(p2p),

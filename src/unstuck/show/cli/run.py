@@ -22,8 +22,15 @@ from unstuck.errors import UsageError
     metavar="HOST[:PORT]",
     help="Where the hub of a job with several nodes listens. [default: the rendezvous host]",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print verdicts as JSON, one a line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def run(command: tuple[str, ...], run_dir: Path | None, name: str | None, hub: str | None) -> int:
+def run(
+    command: tuple[str, ...],
+    run_dir: Path | None,
+    name: str | None,
+    hub: str | None,
+    as_json: bool,
+) -> int:
     """Run a launch command under watch; no change to the script is needed.
 
     \b
@@ -43,4 +50,4 @@ def run(command: tuple[str, ...], run_dir: Path | None, name: str | None, hub: s
         raise UsageError(f"there is no option {argv[0]}", hint="see `unstuck run --help`")
     from unstuck.launch.run import run as launch
 
-    return launch(argv, run_dir=run_dir, name=name, hub=hub)
+    return launch(argv, run_dir=run_dir, name=name, hub=hub, as_json=as_json)

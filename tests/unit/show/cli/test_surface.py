@@ -35,7 +35,8 @@ def describe_parameter(parameter: click.Parameter) -> str:
 def describe(command: click.Command, path: str, parent: click.Context | None) -> Iterator[str]:
     """Yield a line for the command, its parameters, and all commands below it."""
     yield path + (" (hidden)" if command.hidden else "")
-    context = click.Context(command, info_name=command.name, parent=parent)
+    settings = command.context_settings  # as click itself does: it names the help options
+    context = click.Context(command, info_name=command.name, parent=parent, **settings)
     yield from sorted(f"  {describe_parameter(p)}" for p in command.get_params(context))
     if isinstance(command, click.Group):
         for name in sorted(command.list_commands(context)):
