@@ -10,7 +10,6 @@ import argparse
 import os
 import random
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -175,9 +174,6 @@ def compare(path: Path, size: int, folder: Path) -> None:
     rows.append(("Python re, alternation (8 MB, scaled)", python))
     show(rows, size, len(literals))
     print(f"peak memory of unstuck explain: {child_peak(explain):.0f} MB")
-    print(
-        f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB"
-    )
 
 
 def show(rows: list[tuple[str, float]], size: int, literals: int) -> None:

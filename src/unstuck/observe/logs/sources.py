@@ -25,9 +25,9 @@ _SLURM_TASK = re.compile(
     r"slurm-\d+(?:_\d+)?[._-](?P<host>[A-Za-z][\w-]*?\d*)[._-](?P<task>\d{1,5})\."
 )
 _LAST_NUMBER = re.compile(r"[._-](\d{1,5})\.(?:log|out|err|txt)(?:\.gz|\.zst)?$")
-_BINARY = frozenset(
-    ".pt .pth .bin .npy .npz .safetensors .ckpt .png .jpg .pkl .pyc .so .zip .tar .whl .parquet"
-    " .arrow .db .sqlite .pickle".split()
+_BINARY = re.compile(
+    r"\.(?:pth?|bin|np[yz]|safetensors|ckpt|png|jpe?g|pkl|pickle|pyc|so|zip|tar|whl|parquet|arrow|db"
+    r"|sqlite|pb|onnx|h5|mp4)$"
 )
 
 
@@ -99,7 +99,7 @@ def _walk(top: str) -> Iterator[str]:
     for folder, folders, names in os.walk(top, onerror=refused.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names, key=_by_number):
-            if not name.startswith(".") and Path(name).suffix not in _BINARY:
+            if not name.startswith(".") and not _BINARY.search(name):
                 yield str(Path(folder) / name)
     if refused:
         raise LogUnreadableError(
