@@ -22,6 +22,11 @@ _IN_TEXT: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
             r"|errno: 11[03]\b"
         ),
     ),
+    (LogFact.CONNECTION_ABORT, re.compile(r"[Ss]oftware caused connection abort|errno: 103\b")),
+    (LogFact.ADDRESS_CHANGED, re.compile(r"GID table change|LID change|client reregistration")),
+    (LogFact.PORT_ERROR, re.compile(r"\bport (?:error|active)\b")),
+    (LogFact.INIT_ERROR, re.compile(r"'initialization error'|nvls\.cc|initialization error")),
+    (LogFact.NOT_READY, re.compile(r"system not yet initialized|\b802\b")),
     (LogFact.LOOPBACK, re.compile(r"(?<![\d.])127\.\d+\.\d+\.\d+|\[::1\]|\blocalhost\b")),
     (LogFact.LINK_LOCAL, re.compile(r"\bfe80:|(?<![\d.])169\.254\.")),
     (LogFact.BRACKETED, re.compile(r"\(\[[0-9a-fA-F:]*:[0-9a-fA-F:]+\], ?\d+\)")),

@@ -93,8 +93,8 @@ def _continues(failure: LogFailure, match: Candidate) -> bool:
     """Tell whether a match is a later line of an exception's own message."""
     line = failure.line
     apart = match.line.line - line.line
-    same = match.line.rank is None or line.rank is None or match.line.rank == line.rank
-    return match.line.file == line.file and same and 0 <= apart <= LONGEST_MESSAGE
+    same = match.line.file == line.file and match.line.rank == line.rank
+    return same and match.role != "cascade" and 0 <= apart <= LONGEST_MESSAGE
 
 
 def _before(one: Candidate, other: Candidate) -> bool:
@@ -182,8 +182,13 @@ class _Writer:
         )
 
     def _records(self) -> tuple[str, ...]:
-        """Return the record that answers first, then its parent, then the others by order."""
-        first = [self._choice.record.id] if self._choice else []
+        """Return the record that answers first, then its parent, then the others by order.
+
+        None where the failure itself is in no record: those of its consequences would mislead.
+        """
+        if self._choice is None:
+            return ()
+        first = [self._choice.record.id]
         root = [self._root.match.record] if self._root and self._root.match else []
         rest = [c.match.record for c in self._order if c.match]
         return tuple(dict.fromkeys([*first, *root, *rest]))

@@ -75,11 +75,11 @@ class Waits:
         waits = list(self.by_rank.values())
         if len({w.number for w in waits if w.number is not None}) > 1:
             facts.add(LogFact.NUMBER_DIFFERS)
-        elif len({w.op for w in waits}) > 1:
+        if len({w.op for w in waits}) > 1:
             facts.add(LogFact.OP_DIFFERS)
-        elif len({w.size for w in waits if any(w.size)}) > 1:
+        elif not facts and len({w.size for w in waits if any(w.size)}) > 1:
             facts.add(LogFact.SIZE_DIFFERS)
-        elif len(waits) == self.world_size > 1:
+        if not facts and len(waits) == self.world_size > 1:
             facts.add(LogFact.ALL_WAIT)
         return facts
 
@@ -92,8 +92,11 @@ def is_wait(match: LogMatch) -> bool:
 
 def rank_of(match: LogMatch) -> int | None:
     """Return the rank that a match speaks of, else the one that speaks."""
-    named = match.fields.get("rank", "")
-    return int(named) if named.isdigit() else match.line.rank
+    for name in ("rank", "global_rank"):
+        if match.fields.get(name, "").isdigit():
+            return int(match.fields[name])
+    local = match.fields.get("local_rank", "")
+    return int(local) if match.line.rank is None and local.isdigit() else match.line.rank
 
 
 def _operation_facts(waits: list[Wait]) -> set[LogFact]:

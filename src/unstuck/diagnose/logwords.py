@@ -61,6 +61,11 @@ EN = Words(
         LogFact.BRACKETED: "an IPv6 address was given with its brackets",
         LogFact.ODD_ADDRESS: "the address is one that no host has",
         LogFact.DISK_FULL: "a disk is full",
+        LogFact.ADDRESS_CHANGED: "a network card got another address",
+        LogFact.PORT_ERROR: "a network port went down",
+        LogFact.INIT_ERROR: "CUDA could not be initialised",
+        LogFact.NOT_READY: "CUDA says that the system is not ready",
+        LogFact.CONNECTION_ABORT: "the host itself gave up the connection",
     },
     doing={
         LogFact.PREPARING: "was still preparing data",
@@ -123,6 +128,11 @@ ZH = Words(
         LogFact.BRACKETED: "IPv6 地址带着方括号传入",
         LogFact.ODD_ADDRESS: "该地址不属于任何主机",
         LogFact.DISK_FULL: "磁盘已满",
+        LogFact.ADDRESS_CHANGED: "网卡地址发生了变化",
+        LogFact.PORT_ERROR: "网卡端口曾断开",
+        LogFact.INIT_ERROR: "CUDA 初始化失败",
+        LogFact.NOT_READY: "CUDA 报告系统尚未就绪",
+        LogFact.CONNECTION_ABORT: "本机放弃了连接",
     },
     doing={
         LogFact.PREPARING: "仍在准备数据",

@@ -24,6 +24,7 @@ from unstuck.observe.logs.templates import Cluster
 
 SETTING = "setting"
 """Category of the records about settings that do nothing."""
+_FAILURES = {"root", "either", "cascade"}
 MOST_DO = 4
 MOST_LINKS = 4
 MOST_DONT = 3
@@ -112,7 +113,7 @@ class _Base:
             verdict = _advised(verdict, answer, lang)
         return Explanation(
             verdict,
-            tuple(sorted(found.unknown, key=lambda c: (c.first.time or 0.0, c.first.line))),
+            _unexplained(found.unknown, verdict),
             tuple(self._settings(found.logs.matches, lang)),
             found.logs.matches,
             _links(answer) if answer else (),
@@ -124,14 +125,23 @@ class _Base:
 
     def _settings(self, matches: Sequence[LogMatch], lang: str) -> list[Note]:
         notes: dict[str, Note] = {}
+        failed = {(m.line.file, m.line.line) for m in matches if m.role in _FAILURES}
         for match in matches:
             record = self.kb.records[match.record]
-            if record.category == SETTING:
+            place = (match.line.file, match.line.line)
+            if record.category == SETTING and place not in failed:
                 how = record.workarounds[0].how if record.workarounds else record.root_cause
                 line = match.line
                 note = Note(record.id, line.file, line.line, line.text, _say(how, lang))
                 notes.setdefault(record.id, note)
         return list(notes.values())
+
+
+def _unexplained(clusters: Sequence[Cluster], verdict: Verdict | None) -> tuple[Cluster, ...]:
+    """Return the unknown failures that the verdict does not rest on, earliest first."""
+    shown = {(item.file, item.line) for item in verdict.evidence} if verdict else set()
+    rest = [c for c in clusters if (c.first.file, c.first.line) not in shown]
+    return tuple(sorted(rest, key=lambda c: (c.first.time or 0.0, c.first.line)))
 
 
 def _links(record: Record) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class LogFact(StrEnum):
     NUMBER_DIFFERS = "number-differs"
     """Ranks are at different numbers of one group."""
     OP_DIFFERS = "op-differs"
-    """Ranks are at different operations with the same number."""
+    """Ranks are at different operations of one group."""
     SIZE_DIFFERS = "size-differs"
     EARLIER_FAILURE = "earlier-failure"
     """Another rank had failed before."""
@@ -63,6 +63,16 @@ class LogFact(StrEnum):
     ODD_ADDRESS = "odd-address"
     """An address that no host has: 0.x, 255.x, or the fake range of a proxy (198.18.x)."""
     DISK_FULL = "disk-full"
+    ADDRESS_CHANGED = "address-changed"
+    """A network card got another address during the job (GID table change)."""
+    PORT_ERROR = "port-error"
+    """A port of a network card went down or came back."""
+    INIT_ERROR = "init-error"
+    """CUDA says `initialization error`, or NCCL's NVLS set-up fails."""
+    NOT_READY = "not-ready"
+    """CUDA 802: the system is not yet initialised."""
+    CONNECTION_ABORT = "connection-abort"
+    """errno text: software caused connection abort."""
 
 
 class LogLine(Struct, frozen=True, omit_defaults=True):

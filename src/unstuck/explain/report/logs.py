@@ -41,6 +41,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "waits": "{who} in {op} number {number}",
         "not_known": "not in the knowledge base; these lines only look like failures",
         "times": "{n} times, first{rank}{time}",
+        "once": "once{rank}{time}",
         "on_rank": " on rank {rank}",
         "at_time": " at {time}",
         "more": "and {n} more kinds: --all shows them",
@@ -53,6 +54,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "waits": "{who} 停在 {op} 第 {number} 号",
         "not_known": "未收录：下列行看起来像故障，这里不作任何断言",
         "times": "{n} 次，首次{rank}{time}",
+        "once": "1 次{rank}{time}",
         "on_rank": "在 rank {rank}",
         "at_time": "，时间 {time}",
         "more": "另有 {n} 类：用 --all 查看",
@@ -178,7 +180,8 @@ class _LogBlock(terminal.Block):
             from unstuck.diagnose.words import moment
 
             time = self.words["at_time"].format(time=moment(first.time))
-        count = self.words["times"].format(n=cluster.count, rank=rank, time=time)
+        often = "times" if cluster.count > 1 else "once"
+        count = self.words[often].format(n=cluster.count, rank=rank, time=time)
         lines = self.row("", "", f"{first.file}:{first.line}  ({count})")
         text = self.clean(first.text)
         room = 2 * self.room - 4
