@@ -14,6 +14,7 @@ from unstuck.explain.kb.rules import SHORTEST
 
 LONGEST_LINE = 2000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _PREFIX = re.compile(
     r"""(?:
       \[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?   # a moment
@@ -83,7 +84,8 @@ def template(line: str) -> Template:
         template("[rank3]: shard 7 of /data/a/b is short by 12 bytes").signature
         # "shard … of … is short by … bytes"
     """
-    whole = _ANSI.sub("", line).strip("\r\n")[:LONGEST_LINE]
+    first = next((part for part in line.splitlines() if part.strip()), "")
+    whole = _CONTROL.sub("", _ANSI.sub("", first))[:LONGEST_LINE]
     text = _without_prefix(whole).strip()
     literals: list[str] = []
     pattern, place, used = "", 0, set[str]()
@@ -170,13 +172,12 @@ def _domain(line: str) -> str:
 
 
 def _slug(anchor: str) -> str:
-    return "-".join(re.findall(r"[a-z0-9]+", anchor.lower())[:5]) or "unnamed"
+    return "-".join(re.findall(r"[a-z0-9]+", anchor.lower())[:6]) or "unnamed"
 
 
 def _quote(text: str) -> str:
     """Return a TOML string: literal where possible, because patterns are full of backslashes."""
-    clean = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
-    if "'" not in clean and "\t" not in clean:
-        return f"'{clean}'"
-    escaped = clean.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+    if "'" not in text:
+        return f"'{text}'"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

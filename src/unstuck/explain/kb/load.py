@@ -130,20 +130,28 @@ def _fingerprint(found: Mapping[Path, Sequence[Path]]) -> str:
     return digest.hexdigest()[:24]
 
 
-def _cache_file(fingerprint: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "unstuck" / f"records-{fingerprint}.msgpack"
+def _cache_file(fingerprint: str) -> Path | None:
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        home = Path(base) if base else Path("~/.cache").expanduser()
+    except RuntimeError:  # a user without a home
+        return None
+    return home / "unstuck" / f"records-{fingerprint}.msgpack"
 
 
-def _from_cache(path: Path) -> _Cached | None:
+def _from_cache(path: Path | None) -> _Cached | None:
+    if path is None:
+        return None
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=_Cached)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _to_cache(path: Path, cached: _Cached) -> None:
+def _to_cache(path: Path | None, cached: _Cached) -> None:
     """Store it if that is possible; a home without room or rights only costs time."""
+    if path is None:
+        return
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".records-")

@@ -4,6 +4,7 @@
 slower, same answer). `confirm` runs the patterns of the records whose anchor a line has.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
@@ -40,7 +41,7 @@ class Anchor(NamedTuple):
 
 
 class Matcher:
-    """Matches lines against all records of a knowledge base.
+    """Matches lines against all records of a knowledge base; one for each thread.
 
     Example:
         matcher = Matcher(load())
@@ -64,7 +65,7 @@ class Matcher:
         """Return the lines that have an anchor, in order, once for each line and record.
 
         Lines end with a newline; the last one may be cut short. Most candidates are real
-        matches, but only `confirm` can tell.
+        matches, but only `confirm` can tell. Hand over at most 2 GB at once.
         """
         found: set[Candidate] = set()
         start, end = 0, -1
@@ -133,7 +134,11 @@ def _finder(anchor: Anchor) -> Callable[[str], int]:
 def _hits(anchors: Sequence[Anchor], *, hyperscan: bool) -> Hits:
     if not anchors:
         return lambda _data: ()
-    return _hyperscan_hits(anchors) if hyperscan else _plain_hits(anchors)
+    if hyperscan:
+        # Installed, but made for another processor or C library.
+        with contextlib.suppress(ImportError, OSError):
+            return _hyperscan_hits(anchors)
+    return _plain_hits(anchors)
 
 
 def _hyperscan_hits(anchors: Sequence[Anchor]) -> Hits:

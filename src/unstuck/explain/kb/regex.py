@@ -18,6 +18,8 @@ op: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
 MOST_EXPANSIONS = 512
+FEW = 4
+"""A repeat of at most so many times is written out."""
 OPEN_END = 1000
 """A repeat up to this many times or more counts as open-ended."""
 BROAD = 64
@@ -48,9 +50,11 @@ def problem(pattern: str) -> str:
         tree: Items = list(parser.parse(pattern))
     except (re.error, RecursionError, OverflowError) as error:
         return f"does not compile: {error}"
+    if why := _nested(tree):
+        return why
     if _leads_broadly(tree):
         return "starts with an open-ended repeat: begin with a literal, search finds it anywhere"
-    return _nested(tree) or _pairs(tree)
+    return _pairs(tree)
 
 
 def ignores_case(pattern: str) -> bool:
@@ -137,9 +141,11 @@ def _options(code: Any, value: Any) -> list[str]:
 
 def _repeated(value: Any) -> list[str]:
     least, most, body = value
-    if least == 0:
-        return ["", *_expand(body)] if most == 1 else [_GAP]
     ways = _expand(body)
+    if most <= FEW and len(ways) == 1:
+        return [ways[0] * times for times in range(least, most + 1)]
+    if least == 0:
+        return ["", *ways] if most == 1 else [_GAP]
     return ways if most == 1 else [f"{way}{_GAP}{way}" for way in ways]
 
 

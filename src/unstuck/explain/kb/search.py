@@ -72,11 +72,8 @@ def _score(
             (w for w, text in zip(WEIGHTS, fields, strict=True) if word in text), default=0
         )
         found += weight * rarity[word]
-    if query.strip().lower() in (
-        record.id,
-        record.id.rpartition("/")[2],
-        record.error_code.lower(),
-    ):
+    names = (record.id, record.id.rpartition("/")[2], record.error_code.lower())
+    if asked and query.strip().lower() in names:
         found += NAMED
     if found and any(_same(query, text) for text in (record.signature, *record.aliases)):
         found += PHRASE

@@ -31,7 +31,7 @@ _extra = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def kb() -> None:
     """Read, search and check the knowledge base of failure messages.
 
@@ -41,8 +41,10 @@ def kb() -> None:
 
 
 @kb.command("list")
-@click.option("--tier", type=click.Choice(list(Tier)), help="Only those known this well.")
-@click.option("--role", type=click.Choice(list(Role)), help="Only those of this role.")
+@click.option(
+    "--tier", type=click.Choice([t.value for t in Tier]), help="Only those known this well."
+)
+@click.option("--role", type=click.Choice([r.value for r in Role]), help="Only those of this role.")
 @click.option("--domain", help="Only those of this domain, for example nccl.")
 @_extra
 @_lang
