@@ -58,10 +58,17 @@ def ordered(matches: Iterable[LogMatch], failures: Iterable[LogFailure] = ()) ->
     return timed
 
 
+def without_survived(
+    candidates: Sequence[Candidate], records: Mapping[str, LogRecord]
+) -> list[Candidate]:
+    """Leave out the warnings of the start-up after which the job went on."""
+    possible = [c for c in candidates if c.role in {"root", "either"}]
+    return [c for c in candidates if not _survived(c, possible, records)]
+
+
 def pick(candidates: Sequence[Candidate], records: Mapping[str, LogRecord]) -> Candidate | None:
     """Return the failure itself, or None where only consequences are left."""
     possible = [c for c in candidates if c.role in {"root", "either"}]
-    possible = [c for c in possible if not _survived(c, possible, records)]
     if not possible:
         return None
     burst = [c for c in possible if _close(possible[0], c)]

@@ -13,8 +13,15 @@ from msgspec import structs
 from unstuck.diagnose.logblame import Blame, victims
 from unstuck.diagnose.logcauses import Choice, choose, weight
 from unstuck.diagnose.logfacts import job_facts, last_phases, match_facts
-from unstuck.diagnose.logroots import BURST_LINES, BURST_SECONDS, Candidate, ordered, pick
-from unstuck.diagnose.logwaits import Waits, is_wait
+from unstuck.diagnose.logroots import (
+    BURST_LINES,
+    BURST_SECONDS,
+    Candidate,
+    ordered,
+    pick,
+    without_survived,
+)
+from unstuck.diagnose.logwaits import Waits, is_wait, rank_of
 from unstuck.diagnose.logwords import LANGUAGES, Words
 from unstuck.diagnose.words import moment, ranks_text
 from unstuck.model.log import LogFact, LogFailure, LogLine, LogMatch, LogReading, LogRecord
@@ -49,7 +56,7 @@ def diagnose(
     if not serious or _single_process(serious, reading, records):
         return None
     waits = Waits(reading)
-    order = ordered(serious, _causing(reading.failures, serious))
+    order = without_survived(ordered(serious, _causing(reading.failures, serious)), records)
     root = pick(order, records)
     facts = job_facts(reading, waits)
     if _failed_before(root, order):
@@ -173,7 +180,7 @@ class _Writer:
             culprits,
             victims(self._reading, self._waits, culprits, root),
             since=moment(first.time) if first.time else "",
-            evidence=self._evidence(),
+            evidence=self._evidence({culprit.rank for culprit in culprits}),
             alternatives=choice.alternatives if choice else (),
             records=self._records(),
             summary=self._summary(culprits),
@@ -193,13 +200,12 @@ class _Writer:
         rest = [c.match.record for c in self._order if c.match]
         return tuple(dict.fromkeys([*first, *root, *rest]))
 
-    def _evidence(self) -> tuple[Evidence, ...]:
+    def _evidence(self, blamed: set[int]) -> tuple[Evidence, ...]:
         lines: dict[tuple[str, int], tuple[LogLine, str]] = {}
-        if self._root is not None:
-            lines[self._root.line.file, self._root.line.line] = (self._root.line, "root")
+        first = [self._root] if self._root else []
         shown: dict[str, int] = {}
-        for candidate in self._order:
-            role = self._role(candidate)
+        for candidate in (*first, *self._order):
+            role = self._role(candidate, blamed)
             if shown.get(role, 0) < MOST_EVIDENCE:
                 key = (candidate.line.file, candidate.line.line)
                 if key not in lines:
@@ -208,17 +214,17 @@ class _Writer:
         facts = self._choice.facts if self._choice else ()
         for phase in last_phases(self._reading.phases):
             if phase.fact in facts:
-                lines.setdefault((phase.line.file, phase.line.line), (phase.line, "context"))
+                role = "root" if phase.line.rank in blamed else "context"
+                lines.setdefault((phase.line.file, phase.line.line), (phase.line, role))
         return tuple(_item(line, role) for line, role in lines.values())
 
-    def _role(self, candidate: Candidate) -> str:
-        root = self._root
-        if candidate is root:
-            return "root"
-        if candidate.match and root and root.match and candidate.match.record == root.match.record:
-            return "victim" if is_wait(candidate.match) else "root"
-        if candidate.match and is_wait(candidate.match):
+    def _role(self, candidate: Candidate, blamed: set[int]) -> str:
+        root, match = self._root, candidate.match
+        if match is not None and is_wait(match) and blamed and rank_of(match) not in blamed:
             return "victim"
+        same = match is not None and root is not None and root.match is not None
+        if candidate is root or (same and match.record == root.match.record):
+            return "root"
         return "cascade"
 
     def _summary(self, culprits: Sequence[Culprit]) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from unstuck.model.log import LogFact, LogMatch, LogReading
 
 SMALL_NUMBER = 100
+_FAILURES = {"root", "either", "cascade"}
 
 
 class Wait(Struct, frozen=True):
@@ -28,10 +29,10 @@ class Waits:
         self.world_size = max([reading.world_size, *(rank + 1 for rank in _ranks(reading))])
         self.unranked = [m for m in reading.matches if is_wait(m) and rank_of(m) is None]
         self.queues = _queues(reading.matches)
-        self.complained = {
+        self.complained = set(self.by_rank) or {
             match.line.rank
             for match in reading.matches
-            if match.role in {"root", "either", "cascade"} and match.line.rank is not None
+            if match.role in _FAILURES and match.line.rank is not None
         }
         self.facts = self._facts()
 
@@ -86,8 +87,9 @@ class Waits:
 
 def is_wait(match: LogMatch) -> bool:
     """Tell whether a match is a rank's own word on a collective that did not end."""
-    fields = match.fields
-    return "op" in fields and bool({"timeout_ms", "elapsed_ms", "numel_in"} & fields.keys())
+    if match.role not in _FAILURES or "op" not in match.fields:
+        return False
+    return bool({"timeout_ms", "elapsed_ms", "numel_in"} & match.fields.keys())
 
 
 def rank_of(match: LogMatch) -> int | None:
@@ -138,7 +140,7 @@ def _by_rank(matches: Iterable[LogMatch]) -> dict[int, Wait]:
         rank = rank_of(match)
         if rank is not None and is_wait(match):
             known = found.get(rank)
-            if known is None or (known.number is None and match.fields.get("seq")):
+            if known is None or len(known.match.fields) < len(match.fields):
                 found[rank] = _wait(rank, match)
     return found
 

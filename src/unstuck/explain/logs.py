@@ -4,6 +4,7 @@ explain(["logs/"])          files, directories, `-` for standard input
 explain_text("[rank3]: …")  what is in memory
 """
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,8 @@ from unstuck.observe.logs.templates import Cluster
 
 SETTING = "setting"
 """Category of the records about settings that do nothing."""
+_WRAPPERS = re.compile(r"torch\.distributed\.|Dist\w+Error|subprocess\.|SystemExit")
+"""Exceptions that only pass on what the verdict explains already."""
 _FAILURES = {"root", "either", "cascade"}
 MOST_DO = 4
 MOST_LINKS = 4
@@ -141,6 +144,8 @@ def _unexplained(clusters: Sequence[Cluster], verdict: Verdict | None) -> tuple[
     """Return the unknown failures that the verdict does not rest on, earliest first."""
     shown = {(item.file, item.line) for item in verdict.evidence} if verdict else set()
     rest = [c for c in clusters if (c.first.file, c.first.line) not in shown]
+    if verdict is not None:
+        rest = [c for c in rest if not _WRAPPERS.match(c.exception)]
     return tuple(sorted(rest, key=lambda c: (c.first.time or 0.0, c.first.line)))
 
 

@@ -5,6 +5,7 @@ Labels and sentences are Chinese with `lang="zh"`; log lines stay as they were p
 
 from collections.abc import Mapping
 
+from msgspec import structs
 from rich.text import Text
 
 from unstuck.explain.logs import Explanation
@@ -14,6 +15,7 @@ from unstuck.observe.logs.templates import Cluster
 
 MOST_UNKNOWN = 3
 MOST_SETTINGS = 3
+MOST_CAUSES = 3
 LONGEST_LINE = 300
 
 _ZH = {
@@ -46,6 +48,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "at_time": " at {time}",
         "more": "and {n} more kinds: --all shows them",
         "does_nothing": "does nothing here",
+        "also": "other causes of this message: {causes}; --all says what decides",
     },
     "zh": {
         "nothing": "在 {files} 的 {lines} 行中没有发现分布式故障",
@@ -59,6 +62,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "at_time": "，时间 {time}",
         "more": "另有 {n} 类：用 --all 查看",
         "does_nothing": "在这里不起作用",
+        "also": "这条消息的其他原因：{causes}；用 --all 查看判定依据",
     },
 }
 
@@ -72,7 +76,9 @@ def render(
         sys.stdout.write(render(explain(["train.log"]), colour=False))
     """
     unicode = colour or lang != "en"
-    block = _LogBlock(found, lang, width=min(max(width, 80), 100), unicode=unicode, marked=colour)
+    block = _LogBlock(
+        found, lang, everything=everything, width=min(max(width, 80), 100), marked=colour
+    )
     return terminal.paint(
         block.sections(everything=everything), colour=colour, ascii_only=not unicode
     )
@@ -80,10 +86,14 @@ def render(
 
 class _LogBlock(terminal.Block):
     def __init__(
-        self, found: Explanation, lang: str, *, width: int, unicode: bool, marked: bool
+        self, found: Explanation, lang: str, *, everything: bool, width: int, marked: bool
     ) -> None:
         nothing = Verdict("unknown", "possible", (), (), "")  # type: ignore[arg-type]
-        super().__init__(found.verdict or nothing, width=width, unicode=unicode, marked=marked)
+        verdict = found.verdict or nothing
+        self.all_causes = [str(other.cause) for other in verdict.alternatives]
+        if not everything:
+            verdict = structs.replace(verdict, alternatives=verdict.alternatives[:MOST_CAUSES])
+        super().__init__(verdict, width=width, unicode=marked or lang != "en", marked=marked)
         self.found = found
         self.labels: Mapping[str, str] = _ZH if lang == "zh" else {}
         self.words = _WORDS[lang]
@@ -101,7 +111,7 @@ class _LogBlock(terminal.Block):
                     *self._rests(everything),
                 ],
                 [*self.do(), *self.dont()],
-                [*self.sure(), *self._links()],
+                [*self.sure(), *self._more_causes(everything=everything), *self._links()],
             ]
         parts += [self._settings(), self._unknown(everything=everything), self._notes()]
         lines: list[Text] = []
@@ -138,10 +148,17 @@ class _LogBlock(terminal.Block):
             place = f"{item.file}:{item.line}"
             lines += self.row("" if lines else "lines", "dim", f"{place}  ({item.role})")
             text = self.clean(item.text)
-            room = LONGEST_LINE if everything else 2 * self.room - 4
+            room = LONGEST_LINE if everything else 3 * self.room - 6
             text = text if len(text) <= room else text[: room - 3] + self.dots
             lines += self.row("", "", text.replace("`", "'"), marker="| ")
         return lines
+
+    def _more_causes(self, *, everything: bool) -> list[Text]:
+        """Say which causes are left out of the list of those that remain."""
+        hidden = self.all_causes[MOST_CAUSES:]
+        if not hidden or everything:
+            return []
+        return self.row("", "", self.words["also"].format(causes=", ".join(hidden)))
 
     def _links(self) -> list[Text]:
         lines: list[Text] = []
@@ -184,7 +201,7 @@ class _LogBlock(terminal.Block):
         count = self.words[often].format(n=cluster.count, rank=rank, time=time)
         lines = self.row("", "", f"{first.file}:{first.line}  ({count})")
         text = self.clean(first.text)
-        room = 2 * self.room - 4
+        room = 3 * self.room - 6
         text = text if len(text) <= room else text[: room - 3] + self.dots
         return lines + self.row("", "", text.replace("`", "'"), marker="| ")
 
