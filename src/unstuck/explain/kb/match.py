@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from unstuck.explain.kb import regex
+from unstuck.explain.kb import hostile, regex
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.schema import Record
 
-WINDOW = regex.WINDOW
+WINDOW = hostile.WINDOW
 """Characters of a line that the patterns see, around the anchor."""
 BEFORE = 2000
 """How many of these are left of it."""

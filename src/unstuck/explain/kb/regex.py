@@ -7,10 +7,9 @@ the first one ends.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
-from time import perf_counter
 from typing import Any, NamedTuple
 
 # CPython's own parser of patterns: private, but the same since 3.11, and tested here.
@@ -24,9 +23,6 @@ OPEN_END = 1000
 """A repeat up to this many times or more counts as open-ended."""
 BROAD = 64
 """A repeat over so many of the 128 ASCII characters matches nearly any text."""
-WINDOW = 8000
-SLOWEST = 0.25
-"""Seconds that a pattern may take on the worst text of one window that we can think of."""
 
 _GAP = "\0"
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
@@ -73,46 +69,6 @@ def expansions(pattern: str) -> list[tuple[str, ...]]:
     """
     ways = _expand(list(parser.parse(pattern)))
     return [tuple(part for part in way.split(_GAP) if part) for way in ways]
-
-
-def slowest(pattern: str, lines: Iterable[str] = ()) -> float:
-    """Return the seconds for the worst of many texts made to hurt this pattern.
-
-    The texts grow step by step, and growing stops when one takes too long, so the answer
-    comes soon even for a pattern that would need years.
-    """
-    search = re.compile(pattern).search
-    return max(_grow(search, unit, head) for head, unit in _pumps(pattern, lines))
-
-
-def _grow(search: Callable[[str], object], unit: str, head: str) -> float:
-    size = 16.0
-    while True:
-        text = (head + unit * (int(size) // len(unit) + 1))[: int(size) + len(head)] + "\x01"
-        began = perf_counter()
-        search(text)
-        took = perf_counter() - began
-        if took > SLOWEST / 4:
-            # A machine that is busy for a moment must not condemn a pattern.
-            began = perf_counter()
-            search(text)
-            took = min(took, perf_counter() - began)
-        if size >= WINDOW or took > SLOWEST:
-            return took
-        size = min(size * (1.25 if size < 400 else 4), WINDOW)
-
-
-def _pumps(pattern: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield a head and what to repeat after it."""
-    literals = [text for way in expansions(pattern)[:8] for text in way]
-    units = ["a", "0", " ", ", ", "0, ", "(", "[", '"', ":0", "a b ", "/a", "0.", "=", "\u4e00"]
-    heads = {"", *literals[:4], "".join(literals[:-1]), *(line[:-1] for line in lines)}
-    for head in heads:
-        for unit in units:
-            yield head, unit
-    for unit in {*literals, "".join(literals[:-1]), *lines} - {""}:
-        yield "", unit
-        yield "", unit[:-1] or unit
 
 
 def _expand(items: Items) -> list[str]:

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from unstuck.explain.kb import regex
+from unstuck.explain.kb import hostile, regex
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.match import Matcher
 from unstuck.explain.kb.schema import DeadEnd, Rate, Record, Role, Text, Tier, Workaround
@@ -177,8 +177,8 @@ def patterns(record: Record) -> Iterator[Finding]:
         if why := regex.problem(pattern):
             yield field, why
             continue
-        seconds = regex.slowest(pattern, record.must_match[:2])
-        if seconds > regex.SLOWEST:
+        seconds = hostile.slowest(pattern, record.must_match[:2])
+        if seconds > hostile.SLOWEST:
             yield field, f"takes {seconds:.2f} s on a hostile line; bound its repeats"
         ways = regex.expansions(pattern)
         if any(max(map(len, way), default=0) < SHORTEST for way in ways):

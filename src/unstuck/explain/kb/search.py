@@ -18,8 +18,13 @@ MATCHED = 1000.0
 NAMED = 500.0
 PHRASE = 200.0
 _NEIGHBOUR = 0.5
+_WEAKEST = 0.15
+"""Share of the best score below which a record is not worth showing."""
 
 _WORD = re.compile(r"[a-z_][a-z0-9_.]*[a-z0-9_]|[a-z]|\d+|[\u3400-\u4dbf\u4e00-\u9fff]+")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NO_NAME = re.compile(r"[^a-z0-9_.\u3400-\u9fff]+")
+_NO_WORD = re.compile(r"[^a-z0-9\u3400-\u9fff]+")
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+")
 
 
@@ -43,7 +48,8 @@ def search(kb: KnowledgeBase, query: str, limit: int) -> list[Record]:
             if neighbour in scores and scores[neighbour] < PHRASE:
                 scores[neighbour] += PHRASE * _NEIGHBOUR
     best = sorted(scores, key=lambda found: (-scores[found], found))
-    return [kb.records[found] for found in best if scores[found] > 0][:limit]
+    least = _WEAKEST * min(PHRASE, scores[best[0]]) if best else 0.0
+    return [kb.records[found] for found in best if scores[found] > least][:limit]
 
 
 def _fields(record: Record) -> tuple[str, ...]:
@@ -51,12 +57,22 @@ def _fields(record: Record) -> tuple[str, ...]:
     facts = [cause.evidence for cause in record.causes]
     body = [record.root_cause, *facts, *(w.action for w in record.workarounds)]
     return (
-        record.id.lower(),
-        f"{record.title.en} {record.title.zh}".lower(),
-        " ".join((record.signature, record.error_code, *record.aliases)).lower(),
-        " ".join((*record.tags, record.category, record.domain)).lower(),
-        " ".join(f"{text.en} {text.zh}" for text in body).lower(),
+        _index(record.id),
+        _index(f"{record.title.en} {record.title.zh}"),
+        _index(" ".join((record.signature, record.error_code, *record.aliases))),
+        _index(" ".join((*record.tags, record.category, record.domain))),
+        _index(" ".join(f"{text.en} {text.zh}" for text in body)),
     )
+
+
+def _index(text: str) -> str:
+    """Return the words of a text after a space each; monitoredBarrier is also found by barrier."""
+    lowered = f"{text} {_HUMP.sub(' ', text)}".lower()
+    return f" {_NO_NAME.sub(' ', lowered)} {_NO_WORD.sub(' ', lowered)}"
+
+
+def _has(text: str, word: str) -> bool:
+    return (word if word[0] >= "\u3400" else f" {word}") in text
 
 
 def _score(
@@ -68,10 +84,8 @@ def _score(
 ) -> float:
     found = 0.0
     for word in asked:
-        weight = max(
-            (w for w, text in zip(WEIGHTS, fields, strict=True) if word in text), default=0
-        )
-        found += weight * rarity[word]
+        weights = [w for w, text in zip(WEIGHTS, fields, strict=True) if _has(text, word)]
+        found += max(weights, default=0.0) * rarity[word]
     names = (record.id, record.id.rpartition("/")[2], record.error_code.lower())
     if asked and query.strip().lower() in names:
         found += NAMED
@@ -84,7 +98,7 @@ def _score(
 
 def _rarity(asked: list[str], fields: dict[str, tuple[str, ...]]) -> dict[str, float]:
     def count(word: str) -> int:
-        return sum(any(word in text for text in texts) for texts in fields.values())
+        return sum(any(_has(text, word) for text in texts) for texts in fields.values())
 
     return {word: math.log(1 + len(fields) / (1 + count(word))) for word in asked}
 

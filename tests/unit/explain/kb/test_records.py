@@ -1,6 +1,10 @@
 """Every record that we ship is right: it passes the checker, and each of its lines is tried."""
 
+from time import perf_counter
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from unstuck.explain.kb import read
 from unstuck.explain.kb.check import check, gather
@@ -37,3 +41,19 @@ def test_line_is_found_and_recognised(record: Record, line: str) -> None:
 @pytest.mark.parametrize(("record", "line"), lines("must_not_match"))
 def test_line_that_only_looks_alike_is_left_alone(record: Record, line: str) -> None:
     assert record.id not in {found.id for found, _ in MATCHER.confirm(line)}
+
+
+PIECES = sorted(
+    {piece for r in FOUND.records for text in (*r.anchors, *r.must_match) for piece in text.split()}
+    | {anchor for record in FOUND.records for anchor in record.anchors}
+    | {"0" * 500, " " * 500, "a" * 500, "(" * 50, "\ud800", "\x00", "\x1b[31m"}
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=200).map(" ".join))
+def test_no_line_makes_confirming_slow_or_fail(line: str) -> None:
+    began = perf_counter()
+    MATCHER.confirm(line)
+
+    assert perf_counter() - began < 1

@@ -1,0 +1,52 @@
+"""Lines made to hurt a pattern, to see how long it can take before a log does it."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
+
+from unstuck.explain.kb import regex
+
+WINDOW = 8000
+"""Characters of a line that patterns ever see."""
+SLOWEST = 0.25
+"""Seconds that a pattern may take on the worst text of one window that we can think of."""
+
+
+def slowest(pattern: str, lines: Iterable[str] = ()) -> float:
+    """Return the seconds for the worst of many texts made to hurt this pattern.
+
+    The texts grow step by step, and growing stops when one takes too long, so the answer
+    comes soon even for a pattern that would need years.
+    """
+    search = re.compile(pattern).search
+    return max(_grow(search, unit, head) for head, unit in _pumps(pattern, lines))
+
+
+def _grow(search: Callable[[str], object], unit: str, head: str) -> float:
+    size = 16.0
+    while True:
+        text = (head + unit * (int(size) // len(unit) + 1))[: int(size) + len(head)] + "\x01"
+        began = perf_counter()
+        search(text)
+        took = perf_counter() - began
+        if took > SLOWEST / 4:
+            # A machine that is busy for a moment must not condemn a pattern.
+            began = perf_counter()
+            search(text)
+            took = min(took, perf_counter() - began)
+        if size >= WINDOW or took > SLOWEST:
+            return took
+        size = min(size * (1.25 if size < 400 else 4), WINDOW)
+
+
+def _pumps(pattern: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield a head and what to repeat after it."""
+    literals = [text for way in regex.expansions(pattern)[:8] for text in way]
+    units = ["a", "0", " ", ", ", "0, ", "(", "[", '"', ":0", "a b ", "/a", "0.", "=", "\u4e00"]
+    heads = {"", *literals[:4], "".join(literals[:-1]), *(line[:-1] for line in lines)}
+    for head in heads:
+        for unit in units:
+            yield head, unit
+    for unit in {*literals, "".join(literals[:-1]), *lines} - {""}:
+        yield "", unit
+        yield "", unit[:-1] or unit
