@@ -8,11 +8,12 @@ from unstuck.diagnose.logroots import Candidate
 from unstuck.diagnose.logwaits import Waits, is_wait, rank_of
 from unstuck.diagnose.logwords import Words
 from unstuck.diagnose.words import ranks_text
-from unstuck.model.log import LogFailure, LogPhase, LogReading
+from unstuck.model.log import LogFailure, LogMatch, LogPhase, LogReading
 from unstuck.model.rank import CodeLine
 from unstuck.model.verdict import Cause, Culprit
 
 MOST_SILENT = 4
+LONGEST_MESSAGE = 160
 
 _OWN_FAULT = {
     Cause.PROCESS_CRASH,
@@ -105,8 +106,7 @@ class Blame:
         line, at = failure.line, failure.at
         if line.rank is None:
             return ()
-        message = line.text[line.text.find(failure.exception) :][:160]
-        doing = self._words.raised.format(message=message)
+        doing = self._words.raised.format(message=_message(failure))
         return (Culprit(line.rank, line.host, doing, 0, *_place(at)),)
 
     def _itself(self, root: Candidate, cause: Cause) -> tuple[Culprit, ...]:
@@ -114,11 +114,26 @@ class Blame:
         rank = rank_of(root.match) if root.match else None
         if rank is None or root.match is None or cause not in _OWN_FAULT:
             return ()
-        at = next((f.at for f in self._reading.raised if f.line == root.line), None)
+        raised = next((f for f in self._reading.raised if f.line == root.line), None)
         pid = root.match.fields.get("pid", "")
         number = int(pid) if pid.isdigit() else 0
-        doing = self._ending(root.match.fields)
-        return (Culprit(rank, root.line.host, doing, number, *_place(at)),)
+        if raised is not None:
+            doing = self._words.raised.format(message=_message(raised))
+        else:
+            doing = self._ending(root.match.fields)
+        place = _place(raised.at if raised else None)
+        first = Culprit(rank, root.line.host, doing, number, *place)
+        return (first, *(Culprit(other, "", doing) for other in self._alike(root.match, rank)))
+
+    def _alike(self, match: LogMatch, rank: int) -> list[int]:
+        """Return the other ranks that raised the same error."""
+        error = match.fields.get("error")
+        same = [
+            rank_of(m)
+            for m in self._reading.matches
+            if error and m.record == match.record and m.fields.get("error") == error
+        ]
+        return sorted({other for other in same if other is not None and other != rank})
 
     def _ending(self, fields: Mapping[str, str]) -> str:
         if signal := fields.get("signal", ""):
@@ -126,6 +141,11 @@ class Blame:
         if code := fields.get("exit_code", ""):
             return self._words.exit_code.format(code=code)
         return self._words.reports
+
+
+def _message(failure: LogFailure) -> str:
+    text = failure.line.text
+    return text[max(text.find(failure.exception), 0) :][:LONGEST_MESSAGE]
 
 
 def _place(at: CodeLine | None) -> tuple[str, int, str, str]:

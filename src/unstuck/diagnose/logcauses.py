@@ -26,7 +26,8 @@ _STRONG = {
     LogFact.OUT_OF_MEMORY,
 }
 ENOUGH = 2
-"""A single weak fact decides nothing: most timeouts have it, whatever their cause."""
+"""A single weak fact decides nothing for a message that may be a mere consequence: most
+timeouts have it, whatever their cause."""
 DOMINANT = 0.5
 """Share of the reports from which a cause is the usual one."""
 
@@ -84,7 +85,7 @@ def _with_parents(choice: Choice, parent: LogRecord) -> Choice:
 
 def _among(record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, ...] = ()) -> Choice:
     causes = record.causes
-    enough = 1 if record.role == "cascade" else ENOUGH
+    enough = ENOUGH if record.role == "either" else 1
     holding = [c for c in causes if c.facts and facts.issuperset(c.facts)]
     holding.sort(key=lambda c: (-weight(c.facts), -c.reported))
     if holding and weight({*holding[0].facts, *given}) >= enough:
@@ -92,10 +93,10 @@ def _among(record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, .
         rivals = [c for c in holding if c.facts == best.facts and c.cause != best.cause]
         sure = Confidence.POSSIBLE if rivals else Confidence.LIKELY
         return _choice(record, best, sure, (*given, *best.facts))
-    if len(causes) == 1 or given:
+    if causes and (len(causes) == 1 or given):
         sure = Confidence(record.confidence) if not given else Confidence.LIKELY
         return _choice(record, causes[0], sure, given)
-    default = _default(record)
+    default = _default(record) if causes else None
     if default is not None:
         return _choice(record, default, Confidence.POSSIBLE, ())
     return Choice(

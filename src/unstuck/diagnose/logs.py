@@ -38,8 +38,8 @@ _WRAPPERS = re.compile(
 )
 """Exceptions that report what happened elsewhere."""
 LONGEST_MESSAGE = 30
-_NOT_ONLY_HERE = {"cuda", "python"}
-"""Domains whose failures happen in a single process just as well."""
+_NOT_ONLY_HERE = {"cuda", "pytorch"}
+"""Domains in which memory runs out in a single process just as well."""
 
 
 def diagnose(
@@ -53,7 +53,7 @@ def diagnose(
         diagnose(reading, records).cause  # Cause.BUSY_ELSEWHERE
     """
     serious = [match for match in reading.matches if match.role in _SERIOUS]
-    if not serious or _single_process(serious, reading, records):
+    if not serious or _is_programs_own(serious, reading, records):
         return None
     waits = Waits(reading)
     order = without_survived(ordered(serious, _causing(reading.failures, serious)), records)
@@ -71,13 +71,24 @@ def diagnose(
     return _Writer(reading, waits, order, root, choice, LANGUAGES[lang]).verdict()
 
 
-def _single_process(
+def _is_programs_own(
     serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
 ) -> bool:
-    """Tell whether nothing shows that more than one process was at work."""
-    if reading.distributed or len(reading.ranks) > 1:
+    """Tell whether the program failed by itself, in one process or alike in all of them."""
+    if reading.usage_error and all(match.role == "cascade" for match in serious):
+        return True
+    found = {match.record for match in serious}
+    if not reading.distributed and len(reading.ranks) <= 1:
+        return all(
+            records[name].category == "memory" and records[name].domain in _NOT_ONLY_HERE
+            for name in found
+        )
+    if any((records[n].domain, records[n].category) != ("pytorch", "crash") for n in found):
         return False
-    return all(records[match.record].domain in _NOT_ONLY_HERE for match in serious)
+    errors = {match.fields.get("error", "") for match in serious}
+    ranks = {rank_of(match) for match in serious}
+    alone = len(ranks) == 1 or len(ranks) == len(reading.ranks)
+    return len(errors) == 1 and "" not in errors and alone
 
 
 def _causing(failures: Sequence[LogFailure], serious: Sequence[LogMatch]) -> list[LogFailure]:

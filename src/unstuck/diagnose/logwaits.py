@@ -30,9 +30,9 @@ class Waits:
         self.unranked = [m for m in reading.matches if is_wait(m) and rank_of(m) is None]
         self.queues = _queues(reading.matches)
         self.complained = set(self.by_rank) or {
-            match.line.rank
+            rank
             for match in reading.matches
-            if match.role in _FAILURES and match.line.rank is not None
+            if match.role in _FAILURES and (rank := rank_of(match)) is not None
         }
         self.facts = self._facts()
 

@@ -15,7 +15,7 @@ from unstuck.diagnose.logs import diagnose
 from unstuck.explain.advice import advise
 from unstuck.explain.kb.load import KnowledgeBase, load
 from unstuck.explain.kb.match import Matcher
-from unstuck.explain.kb.schema import Record, Text
+from unstuck.explain.kb.schema import Record, Role, Text
 from unstuck.model.log import LogCause, LogMatch, LogRecord
 from unstuck.model.verdict import Cause, Verdict
 from unstuck.observe.logs.reader import Found, Reader, Reading
@@ -50,6 +50,8 @@ class Explanation(Struct, frozen=True):
     unknown: tuple[Cluster, ...] = ()
     """Failure-looking lines in no record; never part of the verdict's reasons."""
     settings: tuple[Note, ...] = ()
+    own: tuple[LogMatch, ...] = ()
+    """Errors of the program itself, where nothing shows that the job as such failed."""
     matches: tuple[LogMatch, ...] = ()
     links: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -95,9 +97,14 @@ class _Base:
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
         self._matcher = Matcher(kb)
-        anchors = self._matcher.anchors
+        # A harmless line is only worth a look where it reads like a failure; progress bars
+        # alone would otherwise be half of what is looked at.
+        anchors = [a for a in self._matcher.anchors if not self._harmless(a.records)]
         self.literals = [Literal(anchor.text.encode(), anchor.any_case) for anchor in anchors]
         self._of_anchor = [anchor.records for anchor in anchors]
+
+    def _harmless(self, records: Sequence[str]) -> bool:
+        return all(self.kb.records[record].role is Role.HARMLESS for record in records)
 
     def confirm(self, text: str, anchors: Collection[int] | None) -> Found:
         """Return what a line matches; only records of these anchors where they are given."""
@@ -118,6 +125,7 @@ class _Base:
             verdict,
             _unexplained(found.unknown, verdict),
             tuple(self._settings(found.logs.matches, lang)),
+            () if verdict else tuple(m for m in found.logs.matches if m.role in _FAILURES),
             found.logs.matches,
             _links(answer) if answer else (),
             tuple(found.notes),

@@ -147,5 +147,7 @@ class LogReading(Struct, frozen=True):
     """Ranks that said anything at all."""
     world_size: int = 0
     """0 where no line gives it."""
+    usage_error: bool = False
+    """The script refused its arguments."""
     distributed: bool = False
     """Some line shows that several processes worked together."""

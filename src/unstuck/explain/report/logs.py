@@ -18,6 +18,7 @@ MOST_SETTINGS = 3
 MOST_CAUSES = 3
 LONGEST_LINE = 300
 
+_PLAIN = {0x2026: "...", 0x201C: '"', 0x201D: '"', 0x2018: "'", 0x2019: "'", 0x2192: "->"}
 _ZH = {
     "what": "结论",
     "waits": "等待",
@@ -33,6 +34,7 @@ _ZH = {
     "unknown": "未收录",
     "record": "条目",
     "note": "注意",
+    "error": "错误",
     "ranks": "rank",
 }
 _WORDS: dict[str, dict[str, str]] = {
@@ -47,6 +49,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "on_rank": " on rank {rank}",
         "at_time": " at {time}",
         "more": "and {n} more kinds: --all shows them",
+        "own": "of the program itself: nothing here shows a failure of the job as such",
         "does_nothing": "does nothing here",
         "also": "other causes of this message: {causes}; --all says what decides",
     },
@@ -61,6 +64,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "on_rank": "在 rank {rank}",
         "at_time": "，时间 {time}",
         "more": "另有 {n} 类：用 --all 查看",
+        "own": "程序自身的错误：这里没有迹象表明是分布式任务的故障",
         "does_nothing": "在这里不起作用",
         "also": "这条消息的其他原因：{causes}；用 --all 查看判定依据",
     },
@@ -98,6 +102,11 @@ class _LogBlock(terminal.Block):
         self.labels: Mapping[str, str] = _ZH if lang == "zh" else {}
         self.words = _WORDS[lang]
 
+    def clean(self, text: str) -> str:
+        """Keep one line of what is shown; plain signs where the terminal has no others."""
+        found = super().clean(text)
+        return found if self.unicode else found.translate(_PLAIN)
+
     def sections(self, *, everything: bool) -> list[Text]:
         """Return the verdict first, then what is not part of it."""
         parts = [self._nothing()]
@@ -113,7 +122,12 @@ class _LogBlock(terminal.Block):
                 [*self.do(), *self.dont()],
                 [*self.sure(), *self._more_causes(everything=everything), *self._links()],
             ]
-        parts += [self._settings(), self._unknown(everything=everything), self._notes()]
+        parts += [
+            self._own(everything=everything),
+            self._settings(),
+            self._unknown(everything=everything),
+            self._notes(),
+        ]
         lines: list[Text] = []
         for part in parts:
             if part:
@@ -147,10 +161,7 @@ class _LogBlock(terminal.Block):
         for item in shown:
             place = f"{item.file}:{item.line}"
             lines += self.row("" if lines else "lines", "dim", f"{place}  ({item.role})")
-            text = self.clean(item.text)
-            room = LONGEST_LINE if everything else 3 * self.room - 6
-            text = text if len(text) <= room else text[: room - 3] + self.dots
-            lines += self.row("", "", text.replace("`", "'"), marker="| ")
+            lines += self._quote(item.text, LONGEST_LINE if everything else 0)
         return lines
 
     def _more_causes(self, *, everything: bool) -> list[Text]:
@@ -167,6 +178,16 @@ class _LogBlock(terminal.Block):
             lines += self.row("record", "dim", f"{name}  (unstuck kb show {name})")
         for link in self.found.links:
             lines += self.row("links" if link is self.found.links[0] else "", "dim", link)
+        return lines
+
+    def _own(self, *, everything: bool) -> list[Text]:
+        matches = self.found.own
+        if not matches:
+            return []
+        lines = self.row("error", "dim", self.words["own"])
+        for match in matches if everything else matches[:MOST_UNKNOWN]:
+            lines += self.row("", "", f"{match.line.file}:{match.line.line}  ({match.record})")
+            lines += self._quote(match.line.text)
         return lines
 
     def _settings(self) -> list[Text]:
@@ -200,10 +221,13 @@ class _LogBlock(terminal.Block):
         often = "times" if cluster.count > 1 else "once"
         count = self.words[often].format(n=cluster.count, rank=rank, time=time)
         lines = self.row("", "", f"{first.file}:{first.line}  ({count})")
-        text = self.clean(first.text)
-        room = 3 * self.room - 6
+        return lines + self._quote(first.text)
+
+    def _quote(self, line: str, room: int = 0) -> list[Text]:
+        """Return a line of a log as it was printed, cut where it is long."""
+        text, room = self.clean(line), room or 3 * self.room - 6
         text = text if len(text) <= room else text[: room - 3] + self.dots
-        return lines + self.row("", "", text.replace("`", "'"), marker="| ")
+        return self.row("", "", text.replace("`", "'"), marker="| ")
 
     def _notes(self) -> list[Text]:
         lines: list[Text] = []

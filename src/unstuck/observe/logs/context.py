@@ -14,6 +14,9 @@ WINDOW = 16 << 10
 HEAD = 64 << 10
 
 _WORLD = re.compile(r"(?:world[_ ]size|WORLD_SIZE|nranks|num_processes)\W{1,4}(\d{1,6})\b")
+_USAGE = re.compile(
+    r": error: (?:unrecognized arguments|the following arguments are required|argument )"
+)
 _SPEAKER = re.compile(r"^\[(?:rank|RANK |Rank |default)(\d{1,6})\]", re.MULTILINE)
 _DISTRIBUTED = re.compile(
     r"torch[./]distributed|torchrun|\bNCCL\b|ncclComm|\bgloo\b|\[rank\d|ProcessGroup|c10d|"
@@ -30,6 +33,7 @@ class Context:
         self.ranks: set[int] = set()
         self.world_size = 0
         self.distributed = False
+        self.usage_error = False
         self._phases: dict[tuple[int | None, LogFact], LogPhase] = {}
 
     @property
@@ -50,6 +54,7 @@ class Context:
     def look_round(self, window: str) -> None:
         """Take in only what is said about the job as a whole, and which ranks speak."""
         self.distributed = self.distributed or bool(_DISTRIBUTED.search(window))
+        self.usage_error = self.usage_error or bool(_USAGE.search(window))
         self.ranks.update(int(rank) for rank in _SPEAKER.findall(window))
         for size in _WORLD.findall(window):
             self.world_size = max(self.world_size, int(size))

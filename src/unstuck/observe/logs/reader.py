@@ -104,6 +104,7 @@ class Reader:
             tuple(self.raised),
             tuple(sorted(context.ranks)),
             context.world_size,
+            context.usage_error,
             context.distributed,
         )
         self.found.unknown = list(self.clusters.found.values())
@@ -195,7 +196,7 @@ class _FileChunk:
             return
         found = self._reader.confirm(text, anchors) if anchors else []
         if anchors and not found:
-            text, found = self._joined(span, text)
+            text, found = self._joined(span, text, anchors)
         line = self._line(text, head, number)
         for record, role, fields in found:
             if self._reader.wants(record, line):
@@ -203,12 +204,12 @@ class _FileChunk:
         body = head.body.strip()
         if found and any(role not in {"harmless", "diagnostic"} for _, role, _ in found):
             self._look_back(span, number)
-        elif not found and templates.looks_failed(body):
+        elif not found and templates.looks_failed(body) and not self._reader.confirm(text):
             self._reader.clusters.add(line, body)
         if exception := templates.exception(body):
             self._raised(LogFailure(line, exception), span, known=bool(found))
 
-    def _joined(self, span: tuple[int, int], text: str) -> tuple[str, Found]:
+    def _joined(self, span: tuple[int, int], text: str, anchors: set[int]) -> tuple[str, Found]:
         """Try the line with its neighbours: terminals and web pages wrap long lines."""
         before, here, after = (
             prefix.clean(part).rstrip("\r") for part in self._lines.neighbours(*span)
@@ -216,7 +217,7 @@ class _FileChunk:
         for parts in ((here, after), (before, here), (before, here, after)):
             whole = "".join(parts)
             for candidate in (whole, " ".join(part.strip() for part in parts)):
-                if found := self._reader.confirm(candidate):
+                if found := self._reader.confirm(candidate, anchors):
                     return candidate, found
         return text, []
 

@@ -6,9 +6,11 @@ A line longer than `LONGEST` is cut there, and how much was left out is told.
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Protocol, cast
 
 from msgspec import Struct
 
@@ -40,21 +42,31 @@ class Readable(Protocol):
         ...
 
 
-def open_log(path: str) -> BinaryIO:
+@contextmanager
+def open_log(path: str) -> Generator[Readable]:
     """Open a log for reading: plain, .gz or .zst by its first bytes; `-` is standard input."""
-    try:
-        if path == STDIN:
-            return sys.stdin.buffer
-        raw = Path(path).open("rb", buffering=0)  # noqa: SIM115
-        head = raw.read(4)
+    if path == STDIN:
+        yield sys.stdin.buffer
+        return
+    with _opened(path) as raw:
+        head = _read(raw, path, 4)
         raw.seek(0)
+        if head.startswith(_GZIP):
+            with gzip.open(raw) as unpacked:
+                yield cast("Readable", unpacked)
+        elif head == _ZSTD:
+            yield _zstd(path, raw)
+        else:
+            yield cast("Readable", raw)
+
+
+def _opened(path: str) -> FileIO:
+    try:
+        return Path(path).open("rb", buffering=0)
     except OSError as error:
         raise LogUnreadableError(
             f"cannot read {path}: {error.strerror}", hint=f"ls -ld {path}"
         ) from error
-    if head.startswith(_GZIP):
-        return cast("BinaryIO", gzip.open(raw))
-    return _zstd(path, raw) if head == _ZSTD else cast("BinaryIO", raw)
 
 
 def chunks(stream: Readable, path: str, size: int = CHUNK) -> Iterator[Chunk]:
@@ -93,16 +105,17 @@ def _skip_line(stream: Readable, path: str, size: int, gone: int) -> tuple[int, 
     return gone, b""
 
 
-def _read(stream: Readable, path: str, size: int) -> bytes:
+def _read(stream: Readable | FileIO, path: str, size: int) -> bytes:
     try:
-        return stream.read(size)
-    except (OSError, EOFError, zlib.error) as error:
-        if isinstance(error, EOFError):
-            return b""
+        return stream.read(size) or b""
+    except EOFError:
+        # A packed file that was cut short, or is still being written: what is there counts.
+        return b""
+    except (OSError, zlib.error) as error:
         raise LogUnreadableError(f"cannot read {path}: {error}", hint=f"ls -ld {path}") from error
 
 
-def _zstd(path: str, raw: BinaryIO) -> BinaryIO:
+def _zstd(path: str, raw: FileIO) -> Readable:
     try:
         import zstandard
     except ImportError as error:
@@ -111,4 +124,4 @@ def _zstd(path: str, raw: BinaryIO) -> BinaryIO:
             hint="pip install zstandard, or: zstd -dc FILE | unstuck explain -",
         ) from error
     reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    return cast("BinaryIO", reader)
+    return cast("Readable", reader)
