@@ -69,6 +69,16 @@ class Job:
         """Wait until the program has gone wrong."""
         return self._until(self.onset, timeout, "the fault never began")
 
+    def wait_watched(self, timeout: float = 30) -> str:
+        """Wait until the watchers run; `hub` where the hub is, else `agent`."""
+
+        def look() -> str | None:
+            if (self.run_dir / "unstuck.json").exists():
+                return "hub"
+            return "agent" if any(self.run_dir.glob("unstuck-*.json")) else None
+
+        return self._until(look, timeout, "nobody watches")
+
     def verdicts(self) -> list[dict[str, Any]]:
         """Give all verdicts so far, oldest first."""
         files = self.run_dir.glob("incident-[0-9]*/verdict.json")

@@ -1,7 +1,9 @@
 """How long a wait must last before it is called a stall."""
 
 import math
+import re
 
+from unstuck.diagnose.blocked import is_asleep
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
 
@@ -9,14 +11,28 @@ SUSPICION = 1.0
 """Seconds of waiting from which on evidence is asked for."""
 FLOOR = 3.0
 START_UP = 20.0
+LONG_WORK = 30.0
+"""For work that often takes long on one rank while the others wait: see `does_long_work`."""
 ENOUGH_GAPS = 10
+_LONG_FILES = re.compile(
+    r"torch/(serialization|_dynamo|_inductor|distributed/checkpoint)|safetensors|triton"
+)
+_LONG_NAMES = re.compile(r"(?i)save|checkpoint|eval|validat|compile|tokeni[sz]e|preproc|download")
 
 
 def limit_of(state: RankState, learned: float) -> float:
     """Return the patience for one rank: a deadline of its section wins over what was learned."""
-    if state.section_left is None:
-        return learned
-    return SUSPICION if state.section_left <= 0 else math.inf
+    if state.section_left is not None:
+        return SUSPICION if state.section_left <= 0 else math.inf
+    return max(learned, LONG_WORK) if does_long_work(state) else learned
+
+
+def does_long_work(state: RankState) -> bool:
+    """Tell whether the rank saves, evaluates, compiles or prepares: healthy jobs do, for long."""
+    return not is_asleep(state) and any(
+        _LONG_FILES.search(line.file) or (line.user and _LONG_NAMES.search(line.function))
+        for line in state.stack
+    )
 
 
 def patience(snapshot: Snapshot) -> float:

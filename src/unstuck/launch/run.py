@@ -39,7 +39,8 @@ def run(
     try:
         watchers = Watchers(directory, live.path, host, place, command.argv, as_json=as_json)
         env = environment(os.environ, live.path)
-        say(f"watching; incidents go to {_short(directory)}")
+        where = _short(directory) if place.listener else f"the hub at {place.host}:{place.port}"
+        say(f"watching; incidents go to {where}")
         return Supervisor(command.argv, env, watchers).run()
     finally:
         live.remove()

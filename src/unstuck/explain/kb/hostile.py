@@ -2,18 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter
+from time import thread_time
 
 from unstuck.explain.kb import regex
 
 WINDOW = 8000
 """Characters of a line that patterns ever see."""
 SLOWEST = 0.25
-"""Seconds that a pattern may take on the worst text of one window that we can think of."""
+"""Processor seconds that a pattern may take on the worst window of text we can think of."""
 
 
 def slowest(pattern: str, lines: Iterable[str] = ()) -> float:
-    """Return the seconds for the worst of many texts made to hurt this pattern.
+    """Return the processor seconds for the worst of many texts made to hurt this pattern.
 
     The texts grow step by step, and growing stops when one takes too long, so the answer
     comes soon even for a pattern that would need years.
@@ -26,14 +26,14 @@ def _grow(search: Callable[[str], object], unit: str, head: str) -> float:
     size = 16.0
     while True:
         text = (head + unit * (int(size) // len(unit) + 1))[: int(size) + len(head)] + "\x01"
-        began = perf_counter()
+        began = thread_time()
         search(text)
-        took = perf_counter() - began
+        took = thread_time() - began
         if took > SLOWEST / 4:
             # A machine that is busy for a moment must not condemn a pattern.
-            began = perf_counter()
+            began = thread_time()
             search(text)
-            took = min(took, perf_counter() - began)
+            took = min(took, thread_time() - began)
         if size >= WINDOW or took > SLOWEST:
             return took
         size = min(size * (1.25 if size < 400 else 4), WINDOW)

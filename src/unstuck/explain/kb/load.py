@@ -7,7 +7,6 @@ name, size and time, takes a few milliseconds. It is data only (msgpack): nothin
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -152,6 +151,8 @@ def _to_cache(path: Path | None, cached: _Cached) -> None:
     """Store it if that is possible; a home without room or rights only costs time."""
     if path is None:
         return
+    import tempfile
+
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".records-")

@@ -85,7 +85,7 @@ def _asleep(facts: Facts) -> Advice:
     return Advice(
         do=(
             f"see what {facts.who} sleeps for at that line: a file, a service, a retry",
-            "give that wait a limit, so that it raises instead of waiting for ever",
+            "give that wait a limit, so that it raises instead",
             facts.on_host(f"py-spy dump --pid {facts.pid}", "all its threads"),
         ),
         dont=(

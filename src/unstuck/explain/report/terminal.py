@@ -50,8 +50,11 @@ def render(
     colour: bool,
     unicode: bool | None = None,
     bundle: Path | None = None,
+    base: Path | None = None,
 ) -> str:
     """Return the block, ending in a newline. Without colour it is plain ASCII unless told.
+
+    Paths below `base` are shown relative to it.
 
     Example:
         sys.stderr.write(render(verdict, width=80, colour=False, bundle=Path("runs/incident-1")))
@@ -61,6 +64,7 @@ def render(
         width=min(max(width, NARROWEST), WIDEST),
         unicode=colour if unicode is None else unicode,
         marked=colour,
+        base=f"{base}/" if base else "",
     )
     return paint(block.lines(bundle), colour=colour, ascii_only=not block.unicode)
 
@@ -92,6 +96,7 @@ def render_for(
         colour=terminal and not plain,
         unicode=terminal and utf8,
         bundle=bundle,
+        base=Path.cwd(),
     )
 
 
@@ -123,15 +128,22 @@ def paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
 class Block:
     """Builds the lines from top to bottom."""
 
+<<<<<<< HEAD
     labels: Mapping[str, str] = {}
     """Another language's word for a label."""
 
     def __init__(self, verdict: Verdict, *, width: int, unicode: bool, marked: bool) -> None:
+=======
+    def __init__(
+        self, verdict: Verdict, *, width: int, unicode: bool, marked: bool, base: str
+    ) -> None:
+>>>>>>> kb
         self.verdict = verdict
         self.width = width
         self.room = width - INDENT
         self.unicode = unicode
         self.marked = marked
+        self.base = base
         self.dots = "\u2026" if unicode else "..."
         self.console = Console(file=io.StringIO(), width=self.room, legacy_windows=False)
 
@@ -200,7 +212,12 @@ class Block:
 
     def _place(self, culprit: Culprit, where: str) -> list[Text]:
         """One line for place and host where the file's name stays whole, else two."""
+<<<<<<< HEAD
         file, function = self.clean(culprit.file), self.clean(culprit.function)
+=======
+        file = self._clean(self._relative(culprit.file))
+        function = self._clean(culprit.function)
+>>>>>>> kb
         shortest = f"{self.dots}/{file.rsplit('/', 1)[-1]}:{culprit.line} in {function}"
         space = self.room - len(where) - len("  ()")
         together = len(shortest) <= space
@@ -292,8 +309,19 @@ class Block:
             lines += self.row("or", "dim", text)
         return lines
 
+    def _relative(self, path: str | Path) -> str:
+        return str(path).removeprefix(self.base)
+
     def _bundle(self, bundle: Path | None) -> list[Text]:
+<<<<<<< HEAD
         return [] if bundle is None else self.row("bundle", "dim", self.clean(str(bundle)))
+=======
+        return (
+            []
+            if bundle is None
+            else self._row("bundle", "dim", self._clean(self._relative(bundle)))
+        )
+>>>>>>> kb
 
     def row(
         self, label: str, label_style: str, content: str, *, style: str = "", marker: str = ""

@@ -1,0 +1,56 @@
+"""Not torchrun: every rank is started by somebody else, each under its own `unstuck run`."""
+
+from collections.abc import Callable
+
+import pytest
+
+from expectations import PROGRAMS
+from watched import BIN, Job
+
+pytestmark = pytest.mark.system
+
+WORLD = 3
+
+
+def launch(start: Callable[..., Job], port: int, tokens: list[str]) -> list[Job]:
+    """Start the ranks as srun or mpirun would, and the hub on a port of its own."""
+    return [
+        start(
+            *(str(BIN / "python"), str(PROGRAMS / "ddp_sleep.py")),
+            options=("--hub", f"127.0.0.1:{port + 1}"),
+            env={
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": str(WORLD),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "UNSTUCK_TOKEN": token,
+            },
+        )
+        for rank, token in enumerate(tokens)
+    ]
+
+
+def test_ranks_that_find_their_hub_are_judged_together(
+    start: Callable[..., Job], free_port: int
+) -> None:
+    jobs = launch(start, free_port, ["secret"] * WORLD)
+    hubs = [job for job in jobs if job.wait_watched() == "hub"]
+    assert len(hubs) == 1
+
+    verdict = hubs[0].wait_verdict(60)
+
+    assert [culprit["rank"] for culprit in verdict["culprits"]] == [2]
+    assert verdict["victims"] == [0, 1]
+
+
+def test_a_wrong_token_is_refused_before_the_job_starts(
+    start: Callable[..., Job], free_port: int
+) -> None:
+    first = launch(start, free_port, ["secret"])[0]
+    assert first.wait_watched() == "hub"
+
+    second = launch(start, free_port, ["wrong"])[0]
+
+    assert second.wait_exit(20) == 2
+    assert "UNSTUCK_TOKEN" in second.stderr.read_text()
