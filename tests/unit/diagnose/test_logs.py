@@ -70,7 +70,9 @@ def match(
     return LogMatch(name, RECORDS[name].role, place, {k: str(v) for k, v in fields.items()})
 
 
-def wait(rank: int, seq: int = 90, op: str = "ALLREDUCE", size: int = 8, **more: object) -> LogMatch:
+def wait(
+    rank: int, seq: int = 90, op: str = "ALLREDUCE", size: int = 8, **more: object
+) -> LogMatch:
     fields = {"seq": seq, "op": op, "numel_in": size, "numel_out": size, "timeout_ms": 600000}
     return match("timeout", 100 + rank, rank, **{**fields, **more})  # type: ignore[arg-type]
 

@@ -69,6 +69,8 @@ def test_the_package_itself_explains_a_text():
 
 
 def test_a_training_script_that_imports_unstuck_pays_for_none_of_it():
-    code = "import sys, unstuck; print({'msgspec', 'hyperscan', 'unstuck.explain'} & set(sys.modules))"
+    code = (
+        "import sys, unstuck; print({'msgspec', 'hyperscan', 'unstuck.explain'} & set(sys.modules))"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"

@@ -128,16 +128,12 @@ def paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
 class Block:
     """Builds the lines from top to bottom."""
 
-<<<<<<< HEAD
     labels: Mapping[str, str] = {}
     """Another language's word for a label."""
 
-    def __init__(self, verdict: Verdict, *, width: int, unicode: bool, marked: bool) -> None:
-=======
     def __init__(
-        self, verdict: Verdict, *, width: int, unicode: bool, marked: bool, base: str
+        self, verdict: Verdict, *, width: int, unicode: bool, marked: bool, base: str = ""
     ) -> None:
->>>>>>> kb
         self.verdict = verdict
         self.width = width
         self.room = width - INDENT
@@ -212,12 +208,8 @@ class Block:
 
     def _place(self, culprit: Culprit, where: str) -> list[Text]:
         """One line for place and host where the file's name stays whole, else two."""
-<<<<<<< HEAD
-        file, function = self.clean(culprit.file), self.clean(culprit.function)
-=======
-        file = self._clean(self._relative(culprit.file))
-        function = self._clean(culprit.function)
->>>>>>> kb
+        file = self.clean(self._relative(culprit.file))
+        function = self.clean(culprit.function)
         shortest = f"{self.dots}/{file.rsplit('/', 1)[-1]}:{culprit.line} in {function}"
         space = self.room - len(where) - len("  ()")
         together = len(shortest) <= space
@@ -313,15 +305,9 @@ class Block:
         return str(path).removeprefix(self.base)
 
     def _bundle(self, bundle: Path | None) -> list[Text]:
-<<<<<<< HEAD
-        return [] if bundle is None else self.row("bundle", "dim", self.clean(str(bundle)))
-=======
-        return (
-            []
-            if bundle is None
-            else self._row("bundle", "dim", self._clean(self._relative(bundle)))
-        )
->>>>>>> kb
+        if bundle is None:
+            return []
+        return self.row("bundle", "dim", self.clean(self._relative(bundle)))
 
     def row(
         self, label: str, label_style: str, content: str, *, style: str = "", marker: str = ""

@@ -76,7 +76,9 @@ def test_json_has_the_promised_fields(tmp_path: Path, capsys: pytest.CaptureFixt
     assert found["read"] == {"files": 1, "lines": 2, "bytes": len(BARRIER)}
 
 
-def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_standard_input_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     stdin = io.TextIOWrapper(io.BytesIO(BARRIER.encode()))
     monkeypatch.setattr("sys.stdin", stdin)
     assert main(["explain", "-"]) == 1
@@ -99,9 +101,7 @@ def test_older_lines_can_be_left_out(tmp_path: Path):
     assert main(["explain", "--since", "2026-11-15T11:00", str(path)]) == 0
 
 
-def test_batch_answers_every_line_in_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_batch_answers_every_line_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "logs.jsonl"
     rows = [{"id": "a", "log": BARRIER}, {"id": "b", "log": "fine\n"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
