@@ -13,6 +13,9 @@ _MEMORY = re.compile(
 _KILLED = re.compile(r"exitcode\s*: -9\b|SIGKILL|signal: Killed|[Ss]ignal 9\b|exit code 137\b")
 _DISK = re.compile(r"No space left on device|disk (?:is )?full|over 9\d% full", re.IGNORECASE)
 
+_GUESSES = re.compile(r"There are some potential root causes.*|This is most likely caused by.*")
+"""What a message guesses for every such case says nothing about this one."""
+
 _IN_TEXT: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
     (LogFact.REFUSED, re.compile(r"[Cc]onnection refused|ECONNREFUSED|errno: 111\b")),
     (
@@ -51,7 +54,7 @@ def job_facts(reading: LogReading, waits: Waits) -> frozenset[LogFact]:
     facts |= {phase.fact for phase in last_phases(reading.phases)}
     texts = [match.line.text for match in reading.matches if match.role != "harmless"]
     texts += [failure.line.text for failure in reading.failures]
-    whole = "\n".join(texts)
+    whole = _GUESSES.sub("", "\n".join(texts))
     if _MEMORY.search(whole):
         facts.add(LogFact.OUT_OF_MEMORY)
     if _KILLED.search(whole):
