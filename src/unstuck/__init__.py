@@ -9,7 +9,12 @@ from unstuck._version import __version__
 from unstuck.observe.probe.api import section, step
 
 if TYPE_CHECKING:
-    from unstuck import explain
+    from unstuck.explain.logs import Explanation
+
+    def explain(text: str | bytes, *, lang: str = "en") -> Explanation:
+        """Say what went wrong in a log."""
+        ...
+
 
 __all__ = ["__version__", "explain", "section", "step"]
 

@@ -5,7 +5,6 @@ around it choose among the causes its record lists, and where they do not decide
 verdict says `unknown` and what would.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from unstuck.diagnose.logroots import (
     pick,
     without_survived,
 )
+from unstuck.diagnose.logscope import WRAPPERS, is_programs_own
 from unstuck.diagnose.logwaits import Waits, is_wait, rank_of
 from unstuck.diagnose.logwords import LANGUAGES, Words
 from unstuck.diagnose.words import moment, ranks_text
@@ -32,14 +32,7 @@ MOST_EVIDENCE = 3
 MOST_MISSING = 16
 
 _SERIOUS = {"root", "either", "cascade"}
-_WRAPPERS = re.compile(
-    r"torch\.distributed\.|Dist\w*Error|ChildFailedError|ray\.|Rendezvous|subprocess\.|SystemExit"
-    r"|KeyboardInterrupt|torch\.multiprocessing"
-)
-"""Exceptions that report what happened elsewhere."""
 LONGEST_MESSAGE = 30
-_NOT_ONLY_HERE = {"cuda", "pytorch"}
-"""Domains in which memory runs out in a single process just as well."""
 
 
 def diagnose(
@@ -53,7 +46,7 @@ def diagnose(
         diagnose(reading, records).cause  # Cause.BUSY_ELSEWHERE
     """
     serious = [match for match in reading.matches if match.role in _SERIOUS]
-    if not serious or _is_programs_own(serious, reading, records):
+    if not serious or is_programs_own(serious, reading, records):
         return None
     waits = Waits(reading)
     order = without_survived(ordered(serious, _causing(reading.failures, serious)), records)
@@ -71,26 +64,6 @@ def diagnose(
     return _Writer(reading, waits, order, root, choice, LANGUAGES[lang]).verdict()
 
 
-def _is_programs_own(
-    serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
-) -> bool:
-    """Tell whether the program failed by itself, in one process or alike in all of them."""
-    if reading.usage_error and all(match.role == "cascade" for match in serious):
-        return True
-    found = {match.record for match in serious}
-    if not reading.distributed and len(reading.ranks) <= 1:
-        return all(
-            records[name].category == "memory" and records[name].domain in _NOT_ONLY_HERE
-            for name in found
-        )
-    if any((records[n].domain, records[n].category) != ("pytorch", "crash") for n in found):
-        return False
-    errors = {match.fields.get("error", "") for match in serious}
-    ranks = {rank_of(match) for match in serious}
-    alone = len(ranks) == 1 or len(ranks) == len(reading.ranks)
-    return len(errors) == 1 and "" not in errors and alone
-
-
 def _causing(failures: Sequence[LogFailure], serious: Sequence[LogMatch]) -> list[LogFailure]:
     """Return the exceptions in no record that came first and close enough to be the reason."""
     order = ordered(serious)
@@ -102,7 +75,7 @@ def _causing(failures: Sequence[LogFailure], serious: Sequence[LogMatch]) -> lis
         if candidate.failure is None or not ahead or not _explains(candidate, nearest):
             continue
         wrapped = any(_continues(candidate.failure, c) for c in order)
-        if not wrapped and not _WRAPPERS.match(candidate.failure.exception):
+        if not wrapped and not WRAPPERS.match(candidate.failure.exception):
             found.append(candidate.failure)
     return found
 
@@ -233,10 +206,9 @@ class _Writer:
         root, match = self._root, candidate.match
         if match is not None and is_wait(match) and blamed and rank_of(match) not in blamed:
             return "victim"
-        same = match is not None and root is not None and root.match is not None
-        if candidate is root or (same and match.record == root.match.record):
-            return "root"
-        return "cascade"
+        known = root.match.record if root and root.match else None
+        same = match is not None and match.record == known
+        return "root" if same or candidate is root else "cascade"
 
     def _summary(self, culprits: Sequence[Culprit]) -> str:
         title = self._choice.record.title if self._choice else self._words.exception

@@ -150,7 +150,8 @@ class _Base:
 
 def _unexplained(clusters: Sequence[Cluster], verdict: Verdict | None) -> tuple[Cluster, ...]:
     """Return the unknown failures that the verdict does not rest on, earliest first."""
-    shown = {(item.file, item.line) for item in verdict.evidence} if verdict else set()
+    items = verdict.evidence if verdict else ()
+    shown = {(item.file, item.line) for item in items}
     rest = [c for c in clusters if (c.first.file, c.first.line) not in shown]
     if verdict is not None:
         rest = [c for c in rest if not _WRAPPERS.match(c.exception)]

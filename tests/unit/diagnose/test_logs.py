@@ -125,7 +125,7 @@ def test_a_warning_that_the_job_survived_is_not_the_failure():
 def test_one_weak_sign_does_not_decide_but_the_silent_rank_is_named():
     found = verdict(wait(rank) for rank in (0, 1, 3))
     assert (found.cause, found.confidence) == (Cause.UNKNOWN, Confidence.POSSIBLE)
-    assert [other.cause for other in found.alternatives][0] is Cause.UNEVEN_WORK
+    assert found.alternatives[0].cause is Cause.UNEVEN_WORK
     assert [(c.rank, c.doing) for c in found.culprits] == [
         (2, "says nothing while ranks 0,1,3 wait")
     ]

@@ -17,7 +17,7 @@ ANCHORS = [Literal(b"op timed out:"), Literal(b"OpType=")]
 
 def confirm(text: str, _anchors: Collection[int] | None) -> Found:
     """One record: `op timed out: OpType=X`."""
-    head, found, tail = text.partition("op timed out: OpType=")
+    _, found, tail = text.partition("op timed out: OpType=")
     return [("test/timeout", "root", {"op": tail.split()[0]})] if found and tail else []
 
 
@@ -85,7 +85,8 @@ def test_nothing_in_gives_nothing_out(tmp_path: Path):
 def test_older_lines_are_left_out(tmp_path: Path):
     path = tmp_path / "train.log"
     path.write_text(
-        "2026-11-15 10:00:00 op timed out: OpType=OLD\n2026-11-15 12:00:00 op timed out: OpType=NEW\n"
+        "2026-11-15 10:00:00 op timed out: OpType=OLD\n"
+        "2026-11-15 12:00:00 op timed out: OpType=NEW\n"
     )
     eleven = 1794740400.0
     assert [m.fields["op"] for m in read(path, since=eleven).logs.matches] == ["NEW"]

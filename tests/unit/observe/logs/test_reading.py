@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def read(path: Path, size: int = 64) -> list[bytes]:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
-def test_plain_and_packed_files_read_the_same(tmp_path: Path, pack):
+def test_plain_and_packed_files_read_the_same(tmp_path: Path, pack: Callable[[bytes], bytes]):
     path = tmp_path / "train.log"
     path.write_bytes(pack(TEXT))
     found = read(path)
@@ -62,7 +63,7 @@ def test_a_line_of_100_mb_is_cut_and_what_follows_is_read():
 
 
 def test_no_permission_is_said_with_the_path(tmp_path: Path):
-    with pytest.raises(LogUnreadableError, match="cannot read .*: Is a directory"):
+    with pytest.raises(LogUnreadableError, match=r"cannot read .*: Is a directory"):
         read(tmp_path)
 
 
