@@ -134,13 +134,12 @@ def main() -> None:
 
 
 def compare(path: Path, size: int, folder: Path) -> None:
-    from unstuck.explain.kb.load import load
-    from unstuck.explain.kb.match import Matcher
+    from unstuck.explain.logs import anchors as all_anchors
     from unstuck.observe.logs import reading
-    from unstuck.observe.logs.scan import Literal, scanner
+    from unstuck.observe.logs.scan import scanner
     from unstuck.observe.logs.templates import WORDS
 
-    anchors = [Literal(a.text.encode(), a.any_case) for a in Matcher(load()).anchors]
+    anchors = all_anchors()
     literals = [literal.text for literal in (*anchors, *WORDS)]
     patterns = folder / "literals.txt"
     patterns.write_bytes(b"\n".join(literals) + b"\n")

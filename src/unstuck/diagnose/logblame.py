@@ -24,6 +24,7 @@ _OWN_FAULT = {
     Cause.RESOURCE_CONTENTION,
 }
 _NUMBERS = re.compile(r"\d+")
+_LAGGING = re.compile(r"are the lagging ranks|but didn't join collective")
 
 
 class Blame:
@@ -73,6 +74,8 @@ class Blame:
     def _late(self) -> tuple[Culprit, ...]:
         """Return who kept the others waiting in a collective."""
         waits = self._waits
+        if reported := self._reported():
+            return tuple(Culprit(rank, "", self._words.did_not_come) for rank in reported)
         if waits.lagging:
             return tuple(self._of(rank, self._behind(rank)) for rank in waits.lagging)
         if waits.odd:
@@ -83,6 +86,14 @@ class Blame:
             ranks = {p.line.rank: p for p in busy}
             return tuple(self._absent(rank, p) for rank, p in ranks.items() if rank is not None)
         return self._silent()
+
+    def _reported(self) -> list[int]:
+        """Return the ranks that torch's own desync report says did not join."""
+        found: set[int] = set()
+        for match in self._reading.matches:
+            if match.role == "diagnostic" and _LAGGING.search(match.line.text):
+                found |= {int(rank) for rank in _NUMBERS.findall(match.fields.get("ranks", ""))}
+        return sorted(found)
 
     def _silent(self) -> tuple[Culprit, ...]:
         silent, complained = self._waits.silent, len(self._waits.by_rank)

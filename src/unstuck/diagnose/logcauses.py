@@ -91,7 +91,8 @@ def _among(record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, .
     if holding and weight({*holding[0].facts, *given}) >= enough:
         best = holding[0]
         rivals = [c for c in holding if c.facts == best.facts and c.cause != best.cause]
-        sure = Confidence.POSSIBLE if rivals else Confidence.LIKELY
+        weak = weight({*best.facts, *given}) <= ENOUGH and _WEAK.issuperset(best.facts)
+        sure = Confidence.POSSIBLE if rivals or weak else Confidence.LIKELY
         return _choice(record, best, sure, (*given, *best.facts))
     if causes and (len(causes) == 1 or given):
         sure = Confidence(record.confidence) if not given else Confidence.LIKELY
@@ -120,7 +121,9 @@ def _default(record: LogRecord) -> LogCause | None:
     if total >= 3 and most.reported >= DOMINANT * total and len(rivals) == 1:
         return most
     if record.role == "cascade":
-        return record.causes[0]
+        # What a consequence reports is that somebody is gone.
+        crash = [c for c in record.causes if c.cause is Cause.PROCESS_CRASH]
+        return (crash or record.causes)[0]
     plain = [c for c in record.causes if not c.facts]
     return plain[0] if plain and record.role == "root" else None
 

@@ -27,6 +27,7 @@ class Words(Struct, frozen=True):
     signal: str
     exit_code: str
     reports: str
+    look_first: str
 
 
 EN = Words(
@@ -94,6 +95,10 @@ EN = Words(
     signal="was ended by signal {signal}",
     exit_code="ended with exit code {code}",
     reports="reports the failure",
+    look_first=(
+        "look at {ranks} first: the end of its own log, and on a job that still hangs "
+        "`py-spy dump --pid <pid>`"
+    ),
 )
 
 ZH = Words(
@@ -159,6 +164,7 @@ ZH = Words(
     signal="被信号 {signal} 结束",
     exit_code="以退出码 {code} 结束",
     reports="报告了该故障",
+    look_first="先看 {ranks}：它自己日志的结尾；若任务仍挂着，再用 `py-spy dump --pid <pid>`",
 )
 
 LANGUAGES = {"en": EN, "zh": ZH}

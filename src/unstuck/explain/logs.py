@@ -12,6 +12,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from unstuck.diagnose.logs import diagnose
+from unstuck.diagnose.logwords import LANGUAGES
+from unstuck.diagnose.words import ranks_text
 from unstuck.explain.advice import advise
 from unstuck.explain.kb.load import KnowledgeBase, load
 from unstuck.explain.kb.match import Matcher
@@ -27,7 +29,9 @@ SETTING = "setting"
 """Category of the records about settings that do nothing."""
 _WRAPPERS = re.compile(r"torch\.distributed\.|Dist\w+Error|subprocess\.|SystemExit")
 """Exceptions that only pass on what the verdict explains already."""
-_FAILURES = {"root", "either", "cascade"}
+_FAILURES = {Role.ROOT, Role.EITHER, Role.CASCADE}
+_TELLING = {SETTING, "timeout"}
+"""Categories of diagnostic records that name ranks, or settings."""
 MOST_DO = 4
 MOST_LINKS = 4
 MOST_DONT = 3
@@ -86,6 +90,11 @@ def explain_text(text: str | bytes, *, lang: str = "en", name: str = "log") -> E
     return base.explanation(reader.read_bytes(data, name), lang)
 
 
+def anchors() -> list[Literal]:
+    """Return the literals that logs are scanned for."""
+    return _base(()).literals
+
+
 @lru_cache(maxsize=4)
 def _base(extra: tuple[Path, ...]) -> "_Base":
     return _Base(load(extra))
@@ -97,14 +106,16 @@ class _Base:
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb = kb
         self._matcher = Matcher(kb)
-        # A harmless line is only worth a look where it reads like a failure; progress bars
-        # alone would otherwise be half of what is looked at.
-        anchors = [a for a in self._matcher.anchors if not self._harmless(a.records)]
+        # What changes no verdict is only worth a look where it reads like a failure: progress
+        # bars and NCCL's INFO lines would otherwise be most of what is looked at.
+        anchors = [a for a in self._matcher.anchors if any(map(self._matters, a.records))]
         self.literals = [Literal(anchor.text.encode(), anchor.any_case) for anchor in anchors]
         self._of_anchor = [anchor.records for anchor in anchors]
 
-    def _harmless(self, records: Sequence[str]) -> bool:
-        return all(self.kb.records[record].role is Role.HARMLESS for record in records)
+    def _matters(self, name: str) -> bool:
+        record = self.kb.records[name]
+        telling = record.role is Role.DIAGNOSTIC and record.category in _TELLING
+        return record.role in _FAILURES or telling
 
     def confirm(self, text: str, anchors: Collection[int] | None) -> Found:
         """Return what a line matches; only records of these anchors where they are given."""
@@ -185,8 +196,10 @@ def _advised(verdict: Verdict, record: Record | None, lang: str) -> Verdict:
     do = [_step(w.action, w.how, lang) for w in record.workarounds] if record else []
     dont = [_dead_end(d.action, d.why, lang) for d in record.dead_ends] if record else []
     general = advise(verdict)
-    if not do or (verdict.cause is Cause.UNKNOWN and lang == "en"):
-        do = do or list(general.do)
+    do = do or list(general.do)
+    if verdict.cause is Cause.UNKNOWN and verdict.culprits:
+        ranks = ranks_text(culprit.rank for culprit in verdict.culprits)
+        do.insert(0, LANGUAGES[lang].look_first.format(ranks=ranks))
     return structs.replace(
         verdict,
         do=tuple(do[:MOST_DO]),

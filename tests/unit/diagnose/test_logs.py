@@ -229,3 +229,10 @@ def test_the_verdict_speaks_the_language_asked_for(lang: str, words: str):
     found = diagnose(reading, RECORDS, lang)
     assert found is not None
     assert words in found.culprits[0].doing
+
+
+def test_torchs_own_desync_report_names_the_late_ranks():
+    text = "To our best knowledge, ranks [2] are the lagging ranks that caused this timeout"
+    report = LogMatch("talk", "diagnostic", LogLine("log", 99, text), {"ranks": "2"})
+    found = verdict([report, wait(0), wait(1)], world_size=8)
+    assert [(c.rank, c.doing) for c in found.culprits] == [(2, "did not come")]

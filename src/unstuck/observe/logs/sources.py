@@ -7,7 +7,7 @@ rank_3.log, worker-3.log, out.3.txt    one file a rank
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -41,7 +41,7 @@ class Source(Struct, frozen=True):
     attempt: int = 0
 
 
-def find(paths: Iterable[str]) -> list[Source]:
+def find(paths: Sequence[str]) -> list[Source]:
     """Return the files behind these paths, directories walked, in a stable order.
 
     Example:
@@ -51,6 +51,9 @@ def find(paths: Iterable[str]) -> list[Source]:
     for path in paths:
         for file in [path] if path == STDIN else _files(Path(path)):
             found.setdefault(file, describe(file))
+    if not found:
+        where = ", ".join(paths)
+        raise LogNotFoundError(f"no log files are below {where}", hint="give log files")
     return _numbered(list(found.values()))
 
 

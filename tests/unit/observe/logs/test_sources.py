@@ -50,6 +50,11 @@ def test_a_path_that_is_not_there_is_the_users_to_put_right():
         find(["no/such.log"])
 
 
+def test_an_empty_directory_is_said_to_be_empty(tmp_path: Path):
+    with pytest.raises(LogNotFoundError, match="no log files are below"):
+        find([str(tmp_path)])
+
+
 def test_ten_thousand_files_are_found_once_each(tmp_path: Path):
     for number in range(10_000):
         os.close(os.open(tmp_path / f"rank_{number}.log", os.O_CREAT | os.O_WRONLY))
