@@ -23,6 +23,7 @@ _OWN_FAULT = {
     Cause.COLLECTIVE_MISMATCH,
     Cause.RESOURCE_CONTENTION,
 }
+_TOLD_TO_END = {"0", "-15", "15", "143"}
 _NUMBERS = re.compile(r"\d+")
 _LAGGING = re.compile(r"are the lagging ranks|but didn't join collective")
 
@@ -38,7 +39,7 @@ class Blame:
     def culprits(self, root: Candidate | None, cause: Cause) -> tuple[Culprit, ...]:
         """Return the culprits that the lines name, first the surest way of naming."""
         if root is None:
-            return ()
+            return self._ended()
         if root.failure is not None:
             return self._raised(root.failure)
         named = self._named(root)
@@ -47,6 +48,15 @@ class Blame:
         if root.match is not None and (is_wait(root.match) or "queue" in root.match.fields):
             return self._late()
         return self._itself(root, cause)
+
+    def _ended(self) -> tuple[Culprit, ...]:
+        """Return the ranks that the launcher says ended by themselves."""
+        found: dict[int, Culprit] = {}
+        for match in self._reading.matches:
+            rank, code = rank_of(match), match.fields.get("exit_code", "")
+            if rank is not None and code and code not in _TOLD_TO_END:
+                found.setdefault(rank, Culprit(rank, match.line.host, self._ending(match.fields)))
+        return tuple(found.values())
 
     def _named(self, root: Candidate) -> tuple[Culprit, ...]:
         """Return the ranks that the message itself names as missing."""

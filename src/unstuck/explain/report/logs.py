@@ -3,6 +3,7 @@
 Labels and sentences are Chinese with `lang="zh"`; log lines stay as they were printed.
 """
 
+import re
 from collections.abc import Mapping
 
 from msgspec import structs
@@ -18,6 +19,8 @@ MOST_SETTINGS = 3
 MOST_CAUSES = 3
 LONGEST_LINE = 300
 
+_BAR = re.compile(r"\|[ #\u2580-\u259f]{3,}\|")
+"""The picture of a progress bar: its numbers say the same."""
 _PLAIN = {0x2026: "...", 0x201C: '"', 0x201D: '"', 0x2018: "'", 0x2019: "'", 0x2192: "->"}
 _ZH = {
     "what": "结论",
@@ -225,7 +228,7 @@ class _LogBlock(terminal.Block):
 
     def _quote(self, line: str, room: int = 0) -> list[Text]:
         """Return a line of a log as it was printed, cut where it is long."""
-        text, room = self.clean(line), room or 3 * self.room - 6
+        text, room = _BAR.sub("|..|", self.clean(line)), room or 4 * self.room - 8
         text = text if len(text) <= room else text[: room - 3] + self.dots
         return self.row("", "", text.replace("`", "'"), marker="| ")
 
@@ -237,11 +240,11 @@ class _LogBlock(terminal.Block):
 
 
 def _chosen(items: tuple[Evidence, ...]) -> list[Evidence]:
-    """Return what a reader needs to see: the root, a victim, a consequence, the context."""
+    """Return what a reader needs to see: the root, a victim, consequences, the context."""
     taken: dict[str, int] = {}
     chosen: list[Evidence] = []
     for item in items:
         taken[item.role] = taken.get(item.role, 0) + 1
-        if taken[item.role] <= (2 if item.role == "context" else 1):
+        if taken[item.role] <= (2 if item.role in {"context", "cascade"} else 1):
             chosen.append(item)
     return chosen

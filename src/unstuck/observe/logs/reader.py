@@ -162,6 +162,15 @@ class Reader:
         """Return the records that a clean line matches."""
         return self._confirm(text, anchors)
 
+    def cut(self, text: str, anchors: Collection[int]) -> str:
+        """Return what is kept of a long line for showing it: from a little before the match."""
+        if len(text) <= SHOWN:
+            return text
+        places = [text.find(pieces.text(self._anchors[index].text)) for index in anchors]
+        first = min((place for place in places if place >= 0), default=0)
+        start = max(0, min(first - SHOWN // 4, len(text) - SHOWN))
+        return text[start : start + SHOWN]
+
     def too_old(self, moment: float | None) -> bool:
         """Tell whether a line is from before the time asked for."""
         return self._since is not None and moment is not None and moment < self._since
@@ -197,7 +206,7 @@ class _FileChunk:
         found = self._reader.confirm(text, anchors) if anchors else []
         if anchors and not found:
             text, found = self._joined(span, text, anchors)
-        line = self._line(text, head, number)
+        line = self._line(self._reader.cut(text, anchors), head, number)
         for record, role, fields in found:
             if self._reader.wants(record, line):
                 self._reader.matches.append(LogMatch(record, role, line, fields))

@@ -143,3 +143,10 @@ def test_ranks_and_world_size_come_from_the_lines():
     found = read_text("world_size=8\n[rank2]: hello\n[rank5]: op timed out: OpType=A\n")
     assert (found.logs.world_size, found.logs.ranks) == (8, (2, 5))
     assert found.logs.distributed
+
+
+def test_of_a_long_line_the_part_around_the_match_is_kept():
+    (match,) = read_text("[rank1]: " + "x" * 5000 + " op timed out: OpType=A").logs.matches
+    assert "op timed out: OpType=A" in match.line.text
+    assert len(match.line.text) <= 600
+    assert match.line.rank == 1
