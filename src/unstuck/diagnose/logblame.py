@@ -39,7 +39,7 @@ class Blame:
     def culprits(self, root: Candidate | None, cause: Cause) -> tuple[Culprit, ...]:
         """Return the culprits that the lines name, first the surest way of naming."""
         if root is None:
-            return self._ended()
+            return self._ended() or self._lagging()
         if root.failure is not None:
             return self._raised(root.failure)
         named = self._named(root)
@@ -84,8 +84,8 @@ class Blame:
     def _late(self) -> tuple[Culprit, ...]:
         """Return who kept the others waiting in a collective."""
         waits = self._waits
-        if reported := self._reported():
-            return tuple(Culprit(rank, "", self._words.did_not_come) for rank in reported)
+        if reported := self._lagging():
+            return reported
         if waits.lagging:
             return tuple(self._of(rank, self._behind(rank)) for rank in waits.lagging)
         if waits.odd:
@@ -97,13 +97,13 @@ class Blame:
             return tuple(self._absent(rank, p) for rank, p in ranks.items() if rank is not None)
         return self._silent()
 
-    def _reported(self) -> list[int]:
+    def _lagging(self) -> tuple[Culprit, ...]:
         """Return the ranks that torch's own desync report says did not join."""
         found: set[int] = set()
         for match in self._reading.matches:
             if match.role == "diagnostic" and _LAGGING.search(match.line.text):
                 found |= {int(rank) for rank in _NUMBERS.findall(match.fields.get("ranks", ""))}
-        return sorted(found)
+        return tuple(Culprit(rank, "", self._words.did_not_come) for rank in sorted(found))
 
     def _silent(self) -> tuple[Culprit, ...]:
         silent, complained = self._waits.silent, len(self._waits.by_rank)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from unstuck.diagnose.logwaits import is_wait
-from unstuck.model.log import LogFailure, LogLine, LogMatch, LogRecord
+from unstuck.model.log import LogFact, LogFailure, LogLine, LogMatch, LogPhase, LogRecord
 
 BURST_SECONDS = 90.0
 BURST_LINES = 400
@@ -59,11 +59,17 @@ def ordered(matches: Iterable[LogMatch], failures: Iterable[LogFailure] = ()) ->
 
 
 def without_survived(
-    candidates: Sequence[Candidate], records: Mapping[str, LogRecord]
+    candidates: Sequence[Candidate],
+    records: Mapping[str, LogRecord],
+    phases: Sequence[LogPhase] = (),
 ) -> list[Candidate]:
     """Leave out the warnings of the start-up after which the job went on."""
     possible = [c for c in candidates if c.role in {"root", "either"}]
-    return [c for c in candidates if not _survived(c, possible, records)]
+    moved: dict[str, int] = {}
+    for phase in phases:
+        if phase.fact is LogFact.TRAINING:
+            moved[phase.line.file] = max(moved.get(phase.line.file, 0), phase.line.line)
+    return [c for c in candidates if not _survived(c, possible, records, moved)]
 
 
 def pick(candidates: Sequence[Candidate], records: Mapping[str, LogRecord]) -> Candidate | None:
@@ -93,15 +99,20 @@ def _close(first: Candidate, other: Candidate) -> bool:
 
 
 def _survived(
-    candidate: Candidate, others: Sequence[Candidate], records: Mapping[str, LogRecord]
+    candidate: Candidate,
+    others: Sequence[Candidate],
+    records: Mapping[str, LogRecord],
+    moved: Mapping[str, int],
 ) -> bool:
-    """Tell whether a start-up warning was followed, much later, by a failure of another kind."""
+    """Tell whether a start-up warning was followed by training, or by another failure later."""
     if candidate.match is None or candidate.role != "either":
         return False
     record = records.get(candidate.match.record)
     if record is None or record.category not in _STARTUP:
         return False
     last = [c for c in others if c.match and c.match.record == candidate.match.record][-1]
+    if moved.get(last.line.file, 0) > last.line.line:
+        return True
     return any(
         c.match is not None and c.match.record != candidate.match.record and not _close(last, c)
         for c in others

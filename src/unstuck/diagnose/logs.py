@@ -46,10 +46,14 @@ def diagnose(
         diagnose(reading, records).cause  # Cause.BUSY_ELSEWHERE
     """
     serious = [match for match in reading.matches if match.role in _SERIOUS]
+    serious = serious or _signs_of_timeout(reading, records)
     if not serious or is_programs_own(serious, reading, records):
         return None
     waits = Waits(reading)
-    order = without_survived(ordered(serious, _causing(reading.failures, serious)), records)
+    order = ordered(serious, _causing(reading.failures, serious))
+    order = without_survived(order, records, reading.phases)
+    if not order:
+        return None
     root = pick(order, records)
     facts = job_facts(reading, waits)
     if _failed_before(root, order):
@@ -62,6 +66,16 @@ def diagnose(
         alike = [m for m in serious if m.record == root.match.record]
         choice = choose(records[root.match.record], records, facts | match_facts(alike))
     return _Writer(reading, waits, order, root, choice, LANGUAGES[lang]).verdict()
+
+
+def _signs_of_timeout(reading: LogReading, records: Mapping[str, LogRecord]) -> list[LogMatch]:
+    """Return what only a job says in which some collective timed out, on a rank not seen here."""
+    return [
+        match
+        for match in reading.matches
+        if match.role == "diagnostic"
+        and (records[match.record].domain, records[match.record].category) == ("nccl", "timeout")
+    ]
 
 
 def _causing(failures: Sequence[LogFailure], serious: Sequence[LogMatch]) -> list[LogFailure]:
@@ -207,6 +221,8 @@ class _Writer:
         if match is not None and is_wait(match) and blamed and rank_of(match) not in blamed:
             return "victim"
         known = root.match.record if root and root.match else None
+        if root is None and match and "exit_code" in match.fields and rank_of(match) in blamed:
+            return "root"
         same = match is not None and match.record == known
         return "root" if same or candidate is root else "cascade"
 
@@ -230,6 +246,9 @@ class _Writer:
 
     def _elsewhere(self) -> str:
         """Name the ranks whose own log is missing, as far as the lines tell."""
+        first = [m.fields["first_rank"] for m in self._reading.matches if "first_rank" in m.fields]
+        if first:
+            return ranks_text([int(first[0])])
         spoke = set(self._reading.ranks)
         ranks = [rank for rank in range(self._waits.world_size) if rank not in spoke]
         return ranks_text(ranks) if 0 < len(ranks) <= MOST_MISSING else self._words.others

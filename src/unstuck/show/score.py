@@ -47,6 +47,53 @@ RIGHT: dict[str, frozenset[Cause]] = {
     }.items()
 }
 NEGATIVE = "not_a_distributed_failure"
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "c10d-client-connect": ("tcpstore/client-timeout", "network/numeric-hostname"),
+    "c10d-name-resolution": ("c10d/name-resolution",),
+    "collective-mismatch-detail": ("pytorch/detail-mode-mismatch",),
+    "cuda-fabric-not-ready": ("cuda/fabric-not-ready-802",),
+    "dataloader-killed": ("dataloader/worker-killed",),
+    "dataloader-bus-error": ("dataloader/bus-error-shm",),
+    "ddp-param-verification": ("ddp/params-verification",),
+    "ddp-ready-twice": ("ddp/ready-twice",),
+    "ddp-unused-parameters": ("ddp/unused-parameters",),
+    "elastic-childfailed-sigkill": ("torchrun/sigkill",),
+    "elastic-childfailed-sigsegv": ("torchrun/sigsegv",),
+    "gloo-collective-mismatch": ("gloo/size-mismatch",),
+    "gloo-connect-full-mesh": ("gloo/connect-full-mesh",),
+    "gloo-connection-closed": ("gloo/closed-by-peer", "gloo/reset-by-peer"),
+    "gloo-no-interface": ("gloo/no-interface", "network/numeric-hostname"),
+    "gloo-recv-timeout": ("gloo/recv-timeout",),
+    "gpu-xid-or-lost": ("gpu/xid", "gpu/pcie-aer", "gpu/xid-application"),
+    "hccl-connect-timeout": ("hccl/connect-timeout",),
+    "hccl-notify-timeout": ("hccl/notify-timeout",),
+    "monitored-barrier": ("gloo/monitored-barrier", "gloo/monitored-barrier-victim"),
+    "nccl-collective-mismatch": ("nccl/mismatched-collective",),
+    "nccl-communicator-aborted": ("nccl/communicator-aborted", "nccl/watchdog-collective-timeout"),
+    "nccl-duplicate-gpu": ("nccl/duplicate-gpu",),
+    "nccl-heartbeat-monitor": ("nccl/heartbeat-monitor-stuck",),
+    "nccl-ib-async-event": ("nccl/ib-async-event",),
+    "nccl-ib-completion-error": ("nccl/ib-completion-error",),
+    "nccl-ib-memlock": ("nccl/ib-memlock",),
+    "nccl-ib-qp-setup": ("nccl/ib-qp-setup",),
+    "nccl-no-socket-interface": ("nccl/no-socket-interface",),
+    "nccl-remote-error": ("nccl/remote-error", "nccl/socket-call-failed"),
+    "nccl-shm-segment": ("nccl/shm-segment",),
+    "nccl-socket-connect-failed": ("nccl/socket-connect-failed",),
+    "nccl-unhandled-cuda": ("nccl/unhandled-cuda",),
+    "nccl-watchdog-timeout": ("nccl/watchdog-collective-timeout",),
+    "ofi-efa-error": ("network/ofi-efa",),
+    "ray-actor-died": ("ray/actor-died",),
+    "rdzv-closed": ("torchrun/rdzv-closed",),
+    "rdzv-connection-error": ("torchrun/rdzv-connection-error", "tcpstore/client-timeout"),
+    "rdzv-timeout": ("torchrun/rdzv-timeout",),
+    "rpc-timeout": ("rpc/timeout",),
+    "spawn-sigkill": ("pytorch/spawn-process-exited",),
+    "store-based-barrier": ("pytorch/store-based-barrier", "pytorch/store-based-barrier-waiting"),
+    "tcpstore-clients-joined": ("tcpstore/clients-joined",),
+    "tcpstore-connection-lost": ("tcpstore/remote-closed",),
+}
+"""Signature family of a case -> the records that stand for it."""
 MARKS = ("right", "listed", "cannot tell", "wrong", "false alarm", "not scored")
 KINDS = ("thread", "log", "inferred")
 
@@ -59,6 +106,8 @@ class Scored(Struct, frozen=True):
     wanted: str
     mark: str
     got: str
+    family: bool | None = None
+    """Whether a record of the right signature family was found; None: not derivable."""
 
 
 def score(case: dict[str, str], verdict: Verdict | None) -> Scored:
@@ -67,7 +116,16 @@ def score(case: dict[str, str], verdict: Verdict | None) -> Scored:
     got = "no verdict" if verdict is None else str(verdict.cause)
     if verdict is not None and verdict.records:
         got += f" ({verdict.records[0]})"
-    return Scored(case["id"], case["evidence"], wanted, mark(wanted, verdict), got)
+    answer = mark(wanted, verdict)
+    return Scored(case["id"], case["evidence"], wanted, answer, got, family(case, verdict))
+
+
+def family(case: dict[str, str], verdict: Verdict | None) -> bool | None:
+    """Tell whether the verdict rests on a record of the case's signature family."""
+    wanted = FAMILIES.get(case.get("signature_family", ""))
+    if wanted is None:
+        return None
+    return verdict is not None and not set(wanted).isdisjoint(verdict.records)
 
 
 def mark(wanted: str, verdict: Verdict | None) -> str:
@@ -95,6 +153,8 @@ def table(scored: Sequence[Scored]) -> list[str]:
         total = sum(marks.values())
         lines.append(f"{name:<10}{total:>6}" + "".join(f"{marks[m]:>13}" for m in MARKS))
     lines.append(f"right on thread+log: {100 * share(scored):.1f} %")
+    known = [one.family for one in scored if one.family is not None]
+    lines.append(f"right signature family: {sum(known)} of {len(known)}")
     lines.append("")
     return lines + [
         f"{one.mark:<12}{one.kind:<9}{one.name}: {one.wanted} <- {one.got}"

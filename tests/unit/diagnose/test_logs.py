@@ -122,6 +122,12 @@ def test_a_warning_that_the_job_survived_is_not_the_failure():
     assert verdict([match("resolve", 1, 0, 10.0)]).cause is Cause.NETWORK_MISCONFIGURATION
 
 
+def test_a_warning_after_which_training_went_on_is_no_failure_at_all():
+    step = LogPhase(LogFact.TRAINING, LogLine("log", 50, "step 3 loss 2", 0))
+    warned = LogReading((match("resolve", 1, 0),), phases=(step,), distributed=True)
+    assert diagnose(warned, RECORDS) is None
+
+
 def test_one_weak_sign_does_not_decide_but_the_silent_rank_is_named():
     found = verdict(wait(rank) for rank in (0, 1, 3))
     assert (found.cause, found.confidence) == (Cause.UNKNOWN, Confidence.POSSIBLE)

@@ -34,6 +34,7 @@ def test_a_verdict_is_marked(wanted: str, given: Verdict | None, expected: str):
 
 def case(folder: Path, name: str, cause: str, log: str) -> None:
     answer = {"id": name, "log": log, "cause_class": cause, "evidence": "log"}
+    answer["signature_family"] = "gloo-collective-mismatch" if name == "sizes" else "other"
     (folder / f"{name}.json").write_text(json.dumps(answer))
 
 
@@ -51,6 +52,7 @@ def test_only_the_log_is_looked_at_and_misses_are_listed(
     case(tmp_path, "missed", "oom", "nothing to see")
     scored = run(tmp_path)
     assert [one.mark for one in scored] == ["cannot tell", "right", "right"]
+    assert [one.family for one in scored] == [None, None, True]
     assert share(scored) == pytest.approx(2 / 3)
     assert table(scored)[-1].startswith("cannot tell log      missed: oom <- no verdict")
     assert main([str(tmp_path)]) == 0
