@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from unstuck.errors import LogUnreadableError
 from unstuck.model.log import LogFailure, LogLine, LogMatch, LogReading
-from unstuck.observe.logs import pieces, prefix, reading, templates, tracebacks
+from unstuck.observe.logs import pieces, prefix, reading, templates, tracebacks, wrapped
 from unstuck.observe.logs.context import HEAD, WINDOW, Context
 from unstuck.observe.logs.scan import Literal, scanner
 from unstuck.observe.logs.sources import Source
@@ -117,10 +117,12 @@ class Reader:
     def _feed(self, source: Source, chunks: Iterable[reading.Chunk]) -> None:
         number, tail = 1, b""
         for chunk in chunks:
+            data = chunk.data
             if chunk.offset == 0:
-                self.context.look_round(pieces.text(chunk.data[:HEAD]))
-            number = _FileChunk(self, source, chunk.data, number, tail).run()
-            tail = (tail + chunk.data[-WINDOW:])[-WINDOW:]
+                data = wrapped.unwrap(data)
+                self.context.look_round(pieces.text(data[:HEAD]))
+            number = _FileChunk(self, source, data, number, tail).run()
+            tail = (tail + data[-WINDOW:])[-WINDOW:]
             if chunk.skipped:
                 self.found.notes.append(
                     f"{source.path}:{number - 1}: a line of "
