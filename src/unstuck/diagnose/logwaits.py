@@ -8,6 +8,8 @@ from msgspec import Struct
 from unstuck.model.log import LogFact, LogMatch, LogReading
 
 SMALL_NUMBER = 100
+FARTHEST = 64
+"""Numbers farther apart are those of different groups: nobody runs so far ahead in one."""
 _FAILURES = {"root", "either", "cascade"}
 
 
@@ -45,14 +47,21 @@ class Waits:
     def lagging(self) -> tuple[int, ...]:
         """Ranks whose number is behind the others', or whose queue is shorter."""
         numbers = {rank: w.number for rank, w in self.by_rank.items() if w.number is not None}
-        return _least(numbers) or _least(self.queues)
+        return (_least(numbers) if self.one_group else ()) or _least(self.queues)
+
+    @property
+    def one_group(self) -> bool:
+        """Whether the waits can be those of one group, so that they may be compared."""
+        groups = {w.match.fields.get("pg", "") for w in self.by_rank.values()}
+        numbers = [w.number for w in self.by_rank.values() if w.number is not None]
+        return len(groups) == 1 and (not numbers or max(numbers) - min(numbers) <= FARTHEST)
 
     @property
     def odd(self) -> tuple[int, ...]:
         """The minority that is at another operation or size; both sides where it is a tie."""
         kinds = {rank: (w.op, w.size) for rank, w in self.by_rank.items()}
         counts = Counter(kinds.values())
-        if len(counts) < 2:
+        if len(counts) < 2 or not self.one_group:
             return ()
         (usual, most), (_, second) = counts.most_common(2)
         if most == second:
@@ -74,6 +83,8 @@ class Waits:
     def _comparison(self) -> set[LogFact]:
         facts: set[LogFact] = set()
         waits = list(self.by_rank.values())
+        if not self.one_group:
+            return facts
         if len({w.number for w in waits if w.number is not None}) > 1:
             facts.add(LogFact.NUMBER_DIFFERS)
         if len({w.op for w in waits}) > 1:
@@ -134,15 +145,22 @@ def _wait(rank: int, match: LogMatch) -> Wait:
 
 
 def _by_rank(matches: Iterable[LogMatch]) -> dict[int, Wait]:
-    """Return the first wait of each rank: later ones repeat it."""
+    """Return the oldest wait of each rank: later ones repeat it, or are queued behind it."""
     found: dict[int, Wait] = {}
     for match in matches:
         rank = rank_of(match)
         if rank is not None and is_wait(match):
             known = found.get(rank)
-            if known is None or len(known.match.fields) < len(match.fields):
-                found[rank] = _wait(rank, match)
+            wait = _wait(rank, match)
+            if known is None or _is_older(wait, known):
+                found[rank] = wait
     return found
+
+
+def _is_older(wait: Wait, known: Wait) -> bool:
+    if wait.number is None or known.number is None or wait.number == known.number:
+        return len(known.match.fields) < len(wait.match.fields)
+    return wait.number < known.number
 
 
 def _queues(matches: Iterable[LogMatch]) -> dict[int, int]:

@@ -151,6 +151,7 @@ def _nothing(found: _Found, match: re.Match[str]) -> None:
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, re.Match[str]], None]], ...] = (
     (re.compile(r"\s+"), _nothing),
     (re.compile(r"\[(?:rank|default|RANK |Rank |rank=)(\d{1,6})\]:?[ ]?"), _rank),
+    (re.compile(r"\[\d{1,7}\] (?=\[rank)"), _nothing),
     (re.compile(r"\[\d+,(\d{1,6})\]<std(?:out|err)>:[ ]?"), _rank),
     (re.compile(r"\[?" + _ISO + r"(?: (?:TP|DP|PP|EP)(\d+)(?: \w+)*)?\]?(?: -)?[ ]?"), _iso),
     (re.compile(r"\[?[IWEFD](\d{3,4}) (\d\d:\d\d:\d\d)(?:\.(\d+))?(?=[ \]])"), _glog),

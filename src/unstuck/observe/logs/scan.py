@@ -1,7 +1,7 @@
 """Find literals in bytes, many at once: hyperscan where it is, else one search a literal."""
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 
@@ -28,7 +28,16 @@ def scanner(literals: Sequence[Literal]) -> Scanner:
     """
     if not literals:
         return PlainScanner(())
-    return HyperScanner(literals) if find_spec("hyperscan") else PlainScanner(literals)
+    return HyperScanner(literals) if _has_hyperscan() else PlainScanner(literals)
+
+
+def _has_hyperscan() -> bool:
+    """Tell whether hyperscan is there and loads: on an old processor it does not."""
+    try:
+        import_module("hyperscan")
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 class HyperScanner:

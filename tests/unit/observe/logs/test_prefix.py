@@ -14,6 +14,7 @@ from unstuck.observe.logs.prefix import clean, parse
     [
         ("[rank3]: Traceback (most recent call last):", 3, ""),
         ("[rank7]:[E1218 20:27:21.426415540 ProcessGroupNCCL.cpp:629] [Rank 7] Watchdog", 7, ""),
+        ("[80746] [rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] x", 0, ""),
         ("[default2]:[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught", 2, ""),
         ("[1,13]<stdout>:node-62:35:89 [5] NCCL WARN NET/OFI", 13, "node-62"),
         ("node-18:116:236 [3] misc/socket.cc:480 NCCL WARN Connect", None, "node-18"),

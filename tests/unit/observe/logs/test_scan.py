@@ -20,5 +20,8 @@ def test_without_literals_nothing_is_found():
 
 
 def test_without_hyperscan_the_plain_way_is_taken(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unstuck.observe.logs.scan.find_spec", lambda _name: None)
+    def refuse(_name: str) -> None:
+        raise ImportError("no such instruction")
+
+    monkeypatch.setattr("unstuck.observe.logs.scan.import_module", refuse)
     assert scanner([Literal(b"x")]).scan(b"axbx") == [(2, 0), (4, 0)]
