@@ -57,16 +57,18 @@ class Pipeline:
         return diagnosis.requests
 
     def _act(self, snapshot: Snapshot, verdict: Verdict) -> None:
+        actions = policy.plan(verdict, self._history)
+        if not actions:
+            return
+        self._open = verdict
+        self._history = (*self._history, Told.of(verdict))
         where: Path | None = None
-        for action in policy.plan(verdict, self._history):
+        for action in actions:
             self._ledger.write(action, summary=verdict.summary, cause=verdict.cause)
             if action is Action.DUMP:
                 where = self._dump(snapshot, verdict)
             elif action is Action.REPORT:
                 self._report(verdict, where)
-            self._open = verdict
-        if self._open is verdict:
-            self._history = (*self._history, Told.of(verdict))
 
     def _dump(self, snapshot: Snapshot, verdict: Verdict) -> Path | None:
         try:

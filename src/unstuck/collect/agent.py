@@ -41,11 +41,12 @@ class Agent:
         self.stopping = False
         self.ended = False
         self._watchers: dict[str, RankWatcher] = {}
-        self._states: tuple[RankState, ...] = ()
+        self._phases: dict[int, str] = {}
         self._number = 0
         self._urgent = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._evidence: set[asyncio.Task[None]] = set()
+        self._said: set[str] = set()
 
     async def run(self) -> None:
         """Watch until told that the job has ended and the hub has heard so."""
@@ -54,12 +55,22 @@ class Agent:
             asyncio.create_task(self._listen_to_launcher()),
             asyncio.create_task(self._talk()),
         ]
+        for task in tasks:
+            task.add_done_callback(self._end_on_failure)
         await self._acknowledged.wait()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
         for watcher in self._watchers.values():
-            watcher.close(remove=True)
+            watcher.close(remove=self.ended)
+        for failure in results:
+            if isinstance(failure, Exception):
+                raise failure
+
+    def _end_on_failure(self, task: asyncio.Task[None]) -> None:
+        """Half an agent would report an old state for ever; `unstuck run` starts a whole one."""
+        if not task.cancelled() and task.exception() is not None:
+            self._acknowledged.set()
 
     # --- watching
 
@@ -69,13 +80,13 @@ class Agent:
             await asyncio.sleep(LOOK_EVERY)
 
     def look(self) -> None:
-        """Look once at every rank of this node; hurry a frame out when something happened."""
+        """Glance at every rank of this node; hurry a frame out when one came, failed or left."""
         now = time.monotonic()
         self._admit(now)
-        states = tuple(watcher.look(now) for watcher in self._watchers.values())
-        if _phases(states) != _phases(self._states):
+        phases = {watcher.pid: watcher.phase(now) for watcher in self._watchers.values()}
+        if phases != self._phases:
             self._urgent.set()
-        self._states = states
+        self._phases = phases
 
     def _admit(self, now: float) -> None:
         for page in self.live.glob("rank-*.page"):
@@ -107,15 +118,15 @@ class Agent:
         self._urgent.set()
 
     def _unprobed(self) -> list[RankState]:
-        """Ranks whose probe failed before it had a page: said to be unobserved, with the reason."""
-        found: list[RankState] = []
-        for problem in self.live.glob("rank-*.problem"):
+        """Ranks whose probe failed before it was whole: said to be unobserved, with the reason."""
+        found: dict[int, RankState] = {}
+        for problem in sorted(self.live.glob("rank-*.problem"), key=lambda p: p.stat().st_mtime):
             _, number, pid = problem.name.replace("-", ".").split(".")[:3]
             if number.isdigit():
                 why = problem.read_text(errors="replace")
                 process = Process(pid=int(pid))
-                found.append(RankState(int(number), self.host, process, unobserved=why))
-        return found
+                found[int(number)] = RankState(int(number), self.host, process, unobserved=why)
+        return list(found.values())
 
     # --- evidence
 
@@ -138,39 +149,54 @@ class Agent:
 
     async def _talk(self) -> None:
         delay = 0.1
-        complained = False
         while True:
             try:
-                reader, writer = await asyncio.wait_for(
-                    asyncio.open_connection(*self.hub, limit=1 << 20), timeout=5
-                )
-            except (OSError, TimeoutError):
-                if self.ended:
-                    self._acknowledged.set()
-                if not complained and delay >= _RETRY_LONGEST:
-                    say(f"no hub at {self.hub[0]}:{self.hub[1]} yet; the job runs on, unwatched")
-                    complained = True
-                await asyncio.sleep(delay)
-                delay = min(_RETRY_LONGEST, delay * 2)
-                continue
-            try:
-                await introduce(reader, writer, self.token, self.node, self.host)
-                delay = 0.1
-                await self._converse(reader, writer)
+                reader, writer = await self._meet()
             except PermissionError as error:
-                say(str(error))
+                self._say_once(str(error))
                 delay = _RETRY_LONGEST
             except (OSError, TimeoutError):
-                pass
-            finally:
+                if delay >= _RETRY_LONGEST:
+                    where = f"{self.hub[0]}:{self.hub[1]}"
+                    self._say_once(f"no hub at {where} yet; the job runs on, unwatched")
+                delay = min(_RETRY_LONGEST, delay * 2)
+            else:
+                with contextlib.suppress(OSError, TimeoutError):
+                    await self._converse(reader, writer)
                 writer.close()
-            await asyncio.sleep(delay)
+                await asyncio.sleep(0.1)
+                delay = 0.1
+                continue
+            if self.ended:
+                self._acknowledged.set()
+            await self._pause(delay)
+
+    async def _meet(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection(*self.hub, limit=1 << 20)
+        try:
+            await introduce(reader, writer, self.token, self.node, self.host)
+        except BaseException:
+            writer.close()
+            raise
+        return reader, writer
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not past the moment at which something happened."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._urgent.wait()
+        self._urgent.clear()
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            say(text)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         listening = asyncio.create_task(self._listen_to_hub(reader))
         try:
             while not listening.done():
-                self._urgent.clear()
                 frame = self.frame()
                 writer.write(wire.encode(wire.Report(frame)))
                 await asyncio.wait_for(writer.drain(), timeout=10)
@@ -179,24 +205,28 @@ class Agent:
                     await asyncio.wait_for(writer.drain(), timeout=2)
                     self._acknowledged.set()
                     return
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._urgent.wait(), self._until_next_frame())
+                await self._pause(self._until_next_frame())
         finally:
             listening.cancel()
 
     def _until_next_frame(self) -> float:
-        stalled = any(state.stalled_for > STALLED for state in self._states)
+        now = time.monotonic()
+        stalled = any(w.stalled_for(now) > STALLED for w in self._watchers.values())
         return SEND_EVERY_WHEN_STALLED if stalled else SEND_EVERY
 
     def frame(self) -> Frame:
         """Return the whole state of this node."""
         self._number += 1
+        now = time.monotonic()
+        unprobed = self._unprobed()
+        failed = {state.process.pid for state in unprobed}
+        seen = (w.look(now) for w in self._watchers.values() if w.pid not in failed)
         return Frame(
             node=self.node,
             host=self.host,
             number=self._number,
             sent_at=time.time(),
-            ranks=(*self._states, *self._unprobed()),
+            ranks=(*seen, *unprobed),
             stopping=self.stopping,
             ended=self.ended,
         )
@@ -271,13 +301,6 @@ async def introduce(
     expected = wire.proof(token, "hub", challenge.nonce, mine, node)
     if not isinstance(reply, wire.Welcome) or not wire.same(reply.proof, expected):
         raise PermissionError("the hub could not prove that it has this job's token")
-
-
-def _phases(states: tuple[RankState, ...]) -> list[tuple[int, int, bool]]:
-    """What must be told at once: a rank came, failed, or is leaving."""
-    return [
-        (state.rank, state.process.pid, state.phase in ("exception", "exit")) for state in states
-    ]
 
 
 def main() -> None:

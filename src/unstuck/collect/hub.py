@@ -34,7 +34,7 @@ class Hub:
         """Serve until all nodes have said that their part has ended."""
         server = await asyncio.start_server(self._agent, sock=listener, limit=1 << 20)
         try:
-            while not self._membership.all_ended:
+            while not self._membership.all_ended(time.monotonic()):
                 await self._round()
             last = time.monotonic() + _LAST_LOOK * self._membership.ended_badly
             while time.monotonic() < last:
@@ -45,7 +45,8 @@ class Hub:
     async def _round(self) -> None:
         """Judge when news came, and at least every quarter of a second: silence is news too."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), JUDGE_EVERY)
+            async with asyncio.timeout(JUDGE_EVERY):
+                await self._news.wait()
         self._news.clear()
         snapshot = self._membership.snapshot(time.monotonic(), time.time())
         if snapshot.ranks:
@@ -88,7 +89,7 @@ class Hub:
     def _lost(self, node: str, writer: asyncio.StreamWriter) -> None:
         """Closed by the other side. A host that is cut off closes nothing: it falls silent."""
         if node and self._writers.get(node) is writer:
-            self._membership.lose(node)
+            self._membership.lose(node, time.monotonic())
             self._news.set()
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:

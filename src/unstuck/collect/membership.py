@@ -6,12 +6,15 @@ from unstuck.model.frame import Frame
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 
+_BACK_WITHIN = 10.0
+"""`unstuck run` starts an agent that died again: it has this long to come back."""
+
 
 class _Node:
     def __init__(self, frame: Frame, now: float) -> None:
         self.frame = frame
         self.heard = now
-        self.disconnected = False
+        self.lost: float | None = None
 
 
 class Membership:
@@ -27,16 +30,18 @@ class Membership:
         """Take in a frame."""
         self._nodes[frame.node] = _Node(frame, now)
 
-    def lose(self, node: str) -> None:
+    def lose(self, node: str, now: float) -> None:
         """Note that the agent's connection was closed by its own side."""
         if node in self._nodes:
-            self._nodes[node].disconnected = True
+            self._nodes[node].lost = now
 
-    @property
-    def all_ended(self) -> bool:
-        """True when every node that was ever heard of has said its last word."""
-        return bool(self._nodes) and all(
-            node.frame.ended or node.disconnected for node in self._nodes.values()
+    def all_ended(self, now: float) -> bool:
+        """True when every node that was ever heard of has said its last word, or died for good."""
+        nodes = self._nodes.values()
+        patience = 0.0 if any(node.frame.ended for node in nodes) else _BACK_WITHIN
+        return bool(nodes) and all(
+            node.frame.ended or (node.lost is not None and now - node.lost >= patience)
+            for node in nodes
         )
 
     @property
@@ -51,8 +56,7 @@ class Membership:
     def snapshot(self, now: float, wall: float) -> Snapshot:
         """Merge the newest attempt of all nodes into one picture."""
         ranks = [rank for node in self._nodes.values() for rank in _ranks(node, now)]
-        newest = _newest_attempt(ranks)
-        current = sorted((r for r in ranks if r.attempt == newest), key=lambda r: r.rank)
+        current = sorted(_newest_attempt(ranks), key=lambda rank: rank.rank)
         return Snapshot(
             taken_at=wall,
             nodes=tuple(
@@ -60,7 +64,7 @@ class Membership:
                     node=name,
                     host=node.frame.host,
                     silent_for=round(now - node.heard, 3),
-                    disconnected=node.disconnected,
+                    disconnected=node.lost is not None,
                     stopping=node.frame.stopping,
                     ended=node.frame.ended,
                 )
@@ -75,7 +79,7 @@ class Membership:
 def _ranks(node: _Node, now: float) -> list[RankState]:
     """The node's ranks; what has ended for good grows older also when no frame comes."""
     elapsed = now - node.heard
-    return [_aged(rank, elapsed, node.disconnected) for rank in node.frame.ranks]
+    return [_aged(rank, elapsed, node.lost is not None) for rank in node.frame.ranks]
 
 
 def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:
@@ -90,5 +94,14 @@ def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:
     return structs.replace(rank, process=process, failure=failure, unobserved=unobserved)
 
 
-def _newest_attempt(ranks: list[RankState]) -> str:
-    return min(ranks, key=lambda rank: rank.age).attempt if ranks else ""
+def _newest_attempt(ranks: list[RankState]) -> list[RankState]:
+    """The ranks of the attempt that started last.
+
+    A rank whose probe never started cannot say which attempt it belongs to: it is shown
+    unless another process of that rank is.
+    """
+    known = [rank for rank in ranks if rank.attempt]
+    newest = min(known, key=lambda rank: rank.age).attempt if known else ""
+    current = [rank for rank in known if rank.attempt == newest]
+    seen = {rank.rank for rank in current}
+    return current + [rank for rank in ranks if not rank.attempt and rank.rank not in seen]

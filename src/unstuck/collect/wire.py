@@ -100,7 +100,7 @@ async def receive(reader: asyncio.StreamReader, within: float | None = None) -> 
             return _decoder.decode(await reader.readexactly(length))
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("closed by the other side") from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConnectionError(f"not an unstuck peer: {error}") from error
 
 

@@ -4,15 +4,31 @@ import contextlib
 from pathlib import Path
 
 
-def oom_kills(pid: int) -> int:
-    """Kills by the out-of-memory killer in the process's cgroup so far; 0 where unknown."""
-    for events in _event_files(pid):
-        with contextlib.suppress(OSError, ValueError):
-            for line in events.read_text().splitlines():
-                key, _, value = line.partition(" ")
-                if key == "oom_kill":
-                    return int(value)
-    return 0
+class OomCounter:
+    """Counts the kills in a process's cgroup from now on; outlives the process itself.
+
+    Example:
+        >>> import os
+        >>> OomCounter(os.getpid()).kills()
+        0
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._files = _event_files(pid)
+        self._before = self._total()
+
+    def kills(self) -> int:
+        """Return the kills since this object was made; 0 where they cannot be known."""
+        return max(0, self._total() - self._before)
+
+    def _total(self) -> int:
+        for events in self._files:
+            with contextlib.suppress(OSError, ValueError):
+                for line in events.read_text().splitlines():
+                    key, _, value = line.partition(" ")
+                    if key == "oom_kill":
+                        return int(value)
+        return 0
 
 
 def _event_files(pid: int) -> list[Path]:

@@ -16,7 +16,8 @@ from unstuck.model.rank import (
     Process,
     RankState,
 )
-from unstuck.observe.node import cgroup, procfs, recorder, source, stacks
+from unstuck.observe.node import procfs, recorder, source, stacks
+from unstuck.observe.node.cgroup import OomCounter
 from unstuck.observe.node.pace import Progress
 from unstuck.observe.probe.frames import is_user_code
 from unstuck.observe.probe.page import Page, PageReader
@@ -24,6 +25,7 @@ from unstuck.observe.probe.page import Page, PageReader
 STALE = 1.0
 """A beat older than this means that no Python code runs in the process."""
 _FRAMES = 8
+_NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
 
 
 class RankWatcher:
@@ -44,7 +46,7 @@ class RankWatcher:
         self._gone_at: float | None = None if self.pidfd is not None else now
         self._exit_code: int | None = None
         self._cpu = (now, procfs.thread_cpu(self.pid), 0.0)
-        self._oom_before = cgroup.oom_kills(self.pid)
+        self._oom = OomCounter(self.pid)
         self._oom_kills = 0
         self._members: tuple[float, dict[str, Any]] = (0.0, {})
         self._forget_evidence()
@@ -67,17 +69,38 @@ class RankWatcher:
         if self._gone_at is None:
             self._gone_at = now
             self._exit_code = procfs.exit_code(self.pid) if exit_code is None else exit_code
-            # The kernel counts the kill in the cgroup, which outlives the process.
-            self._oom_kills = max(0, cgroup.oom_kills(os.getpid()) - self._oom_before)
+            self._oom_kills = self._oom.kills()
 
-    def look(self, now: float) -> RankState:
-        """Read everything that costs next to nothing."""
+    def glance(self, now: float) -> Page:
+        """Read the page and note whether the rank moved: microseconds, no system call."""
         page = self._reader.read()
         report = page.report
-        phase = report.get("phase", "start")
         done = sum(report.get("groups", {}).values()) + report.get("p2p_issued", 0)
         if self._progress.look(_frontier(page), done, now):
             self._forget_evidence()
+        return page
+
+    def phase(self, now: float) -> str:
+        """Return how far the process has come; empty when its page cannot be understood."""
+        try:
+            return str(self.glance(now).report.get("phase", ""))
+        except _NOT_UNDERSTOOD:
+            return ""
+
+    def look(self, now: float) -> RankState:
+        """Return the rank's whole state, as the page and /proc show it.
+
+        A page that another version of unstuck wrote makes its rank unobserved, no more.
+        """
+        try:
+            return self._look(now)
+        except _NOT_UNDERSTOOD as error:
+            why = f"its page cannot be understood ({type(error).__name__}: {error})"
+            return RankState(self.rank, self.host, self._process(now), unobserved=why)
+
+    def _look(self, now: float) -> RankState:
+        page = self.glance(now)
+        report = page.report
         stuck = report.get("status", {}).values()
         behind = sum(enqueued - completed for enqueued, completed in stuck)
         p2p = tuple(PointToPoint(*item) for item in report.get("p2p", []))
@@ -91,7 +114,7 @@ class RankWatcher:
             world_size=report.get("world_size", 0),
             local_rank=report.get("local_rank", 0),
             unobserved=self._unobserved(report),
-            phase=phase,
+            phase=report.get("phase", "start"),
             step=page.step,
             sections=(page.section,) if page.section else (),
             section_left=round(page.section_deadline - now, 3) if page.section_deadline else None,
@@ -108,6 +131,10 @@ class RankWatcher:
             stack_age=_age(self._stack_at, now),
             gil_held=self._gil_held,
         )
+
+    def stalled_for(self, now: float) -> float:
+        """Seconds since the last sign of progress."""
+        return self._progress.stalled_for(now)
 
     def read_recorder(self) -> None:
         """Read the flight recorder in full. May take some 50 ms; run it beside the loop."""

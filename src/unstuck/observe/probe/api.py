@@ -54,9 +54,12 @@ def optimizer_stepped(*_: object) -> None:
 
 
 def _count(number: int | None) -> None:
-    _current.steps = _current.steps + 1 if number is None else number
-    if _current.page is not None:
-        _current.page.step(_current.steps)
+    try:
+        _current.steps = _current.steps + 1 if number is None else int(number)
+        if _current.page is not None:
+            _current.page.step(_current.steps)
+    except Exception:
+        return
 
 
 class section:  # noqa: N801 - reads as a word of the script: `with unstuck.section("load"):`
@@ -75,7 +78,7 @@ class section:  # noqa: N801 - reads as a word of the script: `with unstuck.sect
     def __init__(self, name: str, timeout: float | None = None) -> None:
         if timeout is not None and timeout <= 0:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout}")
-        self.name = name
+        self.name = str(name)
         self.timeout = timeout
         self.deadline = 0.0
 

@@ -8,8 +8,14 @@ from types import FrameType
 from typing import Any
 
 _INNERMOST = 6
+_PATHS = sysconfig.get_paths()
+# Not "data": that is the whole prefix, where scripts may lie as well (/usr/local/app).
 _LIBRARIES = tuple(
-    {os.path.realpath(path) + os.sep for path in sysconfig.get_paths().values() if path}
+    {
+        os.path.realpath(_PATHS[key]) + os.sep
+        for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+        if key in _PATHS
+    }
     | {os.path.dirname(os.__file__) + os.sep, "<frozen", "<string>"}
 )
 _INSTALLED = re.compile(r"/(site|dist)-packages/|/lib/python3(\.\d+)?/")

@@ -74,14 +74,16 @@ class PageWriter:
     def section(self, name: str, deadline: float) -> None:
         """Say which section the training thread is in; an empty name: in none."""
         self._section_changes += 1
-        raw = name.encode()[:_NAME_MAX]
+        raw = name.encode(errors="replace")[:_NAME_MAX]
         _NAME.pack_into(self._map, _NAME_AT, len(raw))
         self._map[_NAME_AT + 2 : _NAME_AT + 2 + len(raw)] = raw
         _SECTION.pack_into(self._map, 40, self._section_changes, time.monotonic(), deadline)
 
     def report(self, report: dict[str, Any]) -> None:
         """Replace the report; a reader never sees half of one."""
-        raw = json.dumps(report, separators=(",", ":")).encode()
+        # Lone surrogates (a file name in an error message) could not be sent on by the agent.
+        text = json.dumps(report, separators=(",", ":"), ensure_ascii=False)
+        raw = text.encode(errors="replace")
         if _JSON_AT + len(raw) > SIZE:
             raise ValueError(f"the report has {len(raw)} bytes, more than the page holds")
         self._sequence += 1

@@ -1,0 +1,169 @@
+"""Child processes for the tests: they do what they are told, one line of Python at a time."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from unstuck.launch.run import environment
+from unstuck.observe.probe.page import PageWriter
+
+T = TypeVar("T")
+
+OBEY = """
+import json, sys
+for line in sys.stdin:
+    try:
+        answer = eval(line, globals())
+    except SyntaxError:
+        exec(line, globals())
+        answer = None
+    print("= " + json.dumps(answer, default=str), flush=True)
+"""
+PAGE = """
+import faulthandler, os, signal, threading, time
+from unstuck.observe.probe.page import PageWriter
+base = os.path.join(os.environ["UNSTUCK_LIVE_DIR"], f"rank-{os.environ['RANK']}.{os.getpid()}")
+stacks = open(base + ".stacks", "w")
+faulthandler.register(signal.SIGRTMIN + 5, file=stacks, all_threads=True)
+page = PageWriter(base + ".page")
+about = dict(
+    pid=os.getpid(), phase="run", attempt="a:1/0", started=time.monotonic(), world_size=2,
+    stack_signal=int(signal.SIGRTMIN + 5), main_thread=threading.main_thread().ident,
+    groups={"0": 3}, status={"0": [3, 3]},
+)
+def report(**fields):
+    about.update(fields)
+    page.report(about)
+    page.beat(time.monotonic())
+report()
+def beat_for_ever():
+    while True:
+        page.beat(time.monotonic())
+        time.sleep(0.05)
+"""
+"""A child that has a page but no torch; `report(...)` changes what stands there."""
+RANK = """
+import ctypes, os, sys, threading, time
+import torch
+import torch.distributed as dist
+import unstuck
+"""
+"""A child that is a rank of a torch job under the probe."""
+
+
+def until(look: Callable[[], T], timeout: float = 20.0) -> T:
+    """Wait until `look` returns something true, and return it."""
+    deadline = time.monotonic() + timeout
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {look}"
+        time.sleep(0.01)
+    return found
+
+
+class Child:
+    """A process that evaluates the lines it is given and answers in JSON."""
+
+    def __init__(
+        self, folder: Path, prelude: str = "", env: Mapping[str, str] | None = None
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.script = folder / "script.py"
+        self.script.write_text(prelude + OBEY)
+        self._stderr = folder / "stderr"
+        with self._stderr.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, str(self.script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=dict(env) if env is not None else None,
+                text=True,
+                bufsize=1,
+            )
+        self.pid = self.process.pid
+
+    def tell(self, line: str) -> None:
+        """Give it a line and do not wait."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        """Wait for the answer to the oldest line that has none."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("= "):
+                return json.loads(line[2:])
+        raise AssertionError(f"it ended instead of answering:\n{self.said()}")
+
+    def do(self, line: str) -> Any:
+        """Give it a line and wait for the answer."""
+        self.tell(line)
+        return self.answer()
+
+    def leave(self) -> int:
+        """Let it run to its end and return its exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        code = self.process.wait(60)
+        self._close()
+        return code
+
+    def said(self) -> str:
+        """Return what it wrote to stderr."""
+        return self._stderr.read_text(errors="replace")
+
+    def end(self) -> None:
+        """Kill it if it still lives."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None and not pipe.closed:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue
+
+
+@contextmanager
+def child(
+    folder: Path, prelude: str = "", env: Mapping[str, str] | None = None
+) -> Generator[Child]:
+    """Start a child and leave nothing of it."""
+    started = Child(folder, prelude, env)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def rank_env(live: Path, rank: int = 0, world_size: int = 1, port: int = 0) -> dict[str, str]:
+    """Return the environment a rank has under `unstuck run`."""
+    base = {key: value for key, value in os.environ.items() if not key.startswith("UNSTUCK_")}
+    return environment(base, live) | {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def write_page(live: Path, rank: int, pid: int, **report: Any) -> PageWriter:
+    """Write the page of a process that is not a rank really."""
+    page = PageWriter(str(live / f"rank-{rank}.{pid}.page"))
+    now = time.monotonic()
+    page.report({"phase": "run", "attempt": "a:1/0", "started": now, **report})
+    page.beat(now)
+    return page

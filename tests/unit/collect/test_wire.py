@@ -1,0 +1,85 @@
+"""Messages survive the wire; whatever is no message is refused."""
+
+import asyncio
+import struct
+
+import pytest
+
+from unstuck.collect import wire
+from unstuck.model.evidence import EvidenceKind, EvidenceRequest
+from unstuck.model.frame import Frame
+from unstuck.model.rank import Process, RankState
+
+FRAME = Frame("h/1", "h", 1, 12.5, (RankState(0, "h", Process(7), sections=("训练",)),))
+
+
+def received(data: bytes, *, within: float | None = 5.0, eof: bool = True) -> wire.Message:
+    async def receive() -> wire.Message:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        if eof:
+            reader.feed_eof()
+        return await wire.receive(reader, within)
+
+    return asyncio.run(receive())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        wire.Challenge(b"\0\xff"),
+        wire.Hello("h/1", "h", b"n", b"p"),
+        wire.Welcome(b"p"),
+        wire.Refused("wrong token"),
+        wire.Report(FRAME),
+        wire.Ask((EvidenceRequest(EvidenceKind.STACK, (1, 2)),)),
+        wire.Say("rank 2 is asleep"),
+        wire.Bye(),
+    ],
+)
+def test_message_comes_out_as_it_went_in(message: wire.Message):
+    assert received(wire.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+        struct.pack(">I", 0xFFFFFFFF),
+        struct.pack(">I", 4) + b"\xc1\xc1\xc1\xc1",
+        struct.pack(">I", 0),
+        struct.pack(">I", 18) + b"\x82\xa4type\xa3say\xa4text\xa2\xff\xfe",
+        struct.pack(">I", 11) + b"\x81\xa4type\xa4evil",
+        struct.pack(">I", 50_000) + b"\x91" * 50_000,
+    ],
+    ids=["http", "too-long", "garbage", "empty", "bad-text", "unknown", "nested"],
+)
+def test_what_is_no_message_is_refused(data: bytes):
+    with pytest.raises(ConnectionError) as caught:
+        received(data, eof=False)
+    assert not isinstance(caught.value, ConnectionResetError)
+
+
+@pytest.mark.parametrize("cut", [0, 2, 10])
+def test_end_in_the_middle_is_the_other_sides_end(cut: int):
+    with pytest.raises(ConnectionResetError, match="closed by the other side"):
+        received(wire.encode(wire.Say("x" * 100))[:cut])
+
+
+@pytest.mark.parametrize("data", [b"", wire.encode(wire.Say("x" * 100))[:50]])
+def test_slow_peer_runs_out_of_time(data: bytes):
+    with pytest.raises(TimeoutError):
+        received(data, within=0.05, eof=False)
+
+
+def test_proof_depends_on_everything():
+    asked = ("token", "agent", b"hub", b"agent", "h/1")
+    proof = wire.proof(*asked)
+    assert wire.same(proof, wire.proof(*asked))
+    for index, other in enumerate(("other", "hub", b"hub2", b"agent2", "h/2")):
+        changed = [*asked[:index], other, *asked[index + 1 :]]
+        assert not wire.same(proof, wire.proof(*changed)), other  # type: ignore[arg-type]
+
+
+def test_nonces_are_fresh():
+    assert len({wire.nonce() for _ in range(100)}) == 100

@@ -1,0 +1,122 @@
+"""Real hubs and agents on the loopback interface, for the tests."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from unstuck.collect import wire
+from unstuck.collect.agent import introduce
+from unstuck.collect.hub import Hub
+from unstuck.model.evidence import EvidenceRequest
+from unstuck.model.frame import Frame
+from unstuck.model.rank import RankState
+from unstuck.model.snapshot import Snapshot
+
+TOKEN = "a secret of the tests"
+
+
+class Served:
+    """A hub that serves; it keeps every snapshot it was asked to judge."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.port: int = listener.getsockname()[1]
+        self.snapshots: list[Snapshot] = []
+        self.wants: tuple[EvidenceRequest, ...] = ()
+        self.hub = Hub(TOKEN, self._judge)
+        self.task = asyncio.create_task(self.hub.serve(listener))
+
+    def _judge(self, snapshot: Snapshot) -> tuple[EvidenceRequest, ...]:
+        self.snapshots.append(snapshot)
+        return self.wants
+
+    async def until(self, look: Callable[[Snapshot], Any]) -> Snapshot:
+        """Wait for a snapshot that looks right."""
+        async with asyncio.timeout(20):
+            while not (self.snapshots and look(self.snapshots[-1])):
+                assert not self.task.done(), "the hub has ended"
+                await asyncio.sleep(0.02)
+        return self.snapshots[-1]
+
+
+@asynccontextmanager
+async def serving(listener: socket.socket | None = None) -> AsyncGenerator[Served]:
+    """Serve a hub on a port of the loopback interface."""
+    hub = Served(listener or socket.create_server(("127.0.0.1", 0)))
+    try:
+        yield hub
+    finally:
+        hub.task.cancel()
+        await asyncio.gather(hub.task, return_exceptions=True)
+
+
+class Peer:
+    """The agent's end of a connection, moved by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.number = 0
+
+    async def send(self, node: str, *ranks: RankState, **fields: Any) -> None:
+        self.number += 1
+        frame = Frame(node, node.partition("/")[0], self.number, 0.0, ranks, **fields)
+        self.writer.write(wire.encode(wire.Report(frame)))
+        await self.writer.drain()
+
+    async def receive(self) -> wire.Message:
+        return await wire.receive(self.reader, 10)
+
+    async def close(self) -> None:
+        self.writer.close()
+        await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
+
+
+async def connect(port: int, node: str = "", token: str = TOKEN) -> Peer:
+    """Connect to a hub; with a node's name, do the handshake as well."""
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", port))
+    if node:
+        try:
+            await introduce(peer.reader, peer.writer, token, node, node.partition("/")[0])
+        except OSError:
+            await peer.close()
+            raise
+    return peer
+
+
+@contextmanager
+def agent(live: Path, port: int, token: str = TOKEN) -> Generator[subprocess.Popen[str]]:
+    """Start a real agent process; the test is its launcher."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unstuck.collect.agent", "--live", str(live), "--node", "here/1",
+         "--host", "here", "--hub", f"127.0.0.1:{port}"],
+        env={**os.environ, "UNSTUCK_TOKEN": token},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """Run an asynchronous story; whatever a task raised and nobody caught fails it."""
+    unheard: list[dict[str, Any]] = []
+
+    async def heard() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told))
+        await story
+
+    asyncio.run(heard())
+    assert not unheard

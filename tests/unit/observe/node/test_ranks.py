@@ -1,0 +1,231 @@
+"""One rank as its node sees it, with real children that have a page but no torch."""
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from children import PAGE, Child, child, rank_env, until, write_page
+from unstuck.observe.node import procfs
+from unstuck.observe.node.ranks import RankWatcher
+from unstuck.observe.probe.page import PageWriter
+
+BUSY = """
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+"""
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Iterator[Child]:
+    with child(tmp_path, PAGE + BUSY, rank_env(tmp_path, rank=3)) as started:
+        started.do("1")
+        yield started
+
+
+@pytest.fixture
+def watcher(rank: Child, tmp_path: Path) -> Iterator[RankWatcher]:
+    found = RankWatcher(next(tmp_path.glob("rank-*.page")), "node7", time.monotonic())
+    yield found
+    found.close(remove=False)
+
+
+def test_living_rank(rank: Child, watcher: RankWatcher):
+    state = watcher.look(time.monotonic())
+
+    assert (state.rank, state.host, state.process.pid) == (3, "node7", rank.pid)
+    assert (state.phase, state.attempt, state.world_size) == ("run", "a:1/0", 2)
+    assert state.process.state in "RS"
+    assert state.process.gone_for is None
+    assert (state.unobserved, state.in_flight, state.gil_held) == ("", False, False)
+    assert state.process.rss > 1 << 20
+    assert 0 <= state.beat_age < 60
+
+
+def test_stall_grows_until_the_rank_moves(rank: Child, watcher: RankWatcher):
+    now = time.monotonic()
+    watcher.look(now)
+    assert watcher.look(now + 7).stalled_for == 7.0
+    rank.do("page.beat(time.monotonic())")
+    rank.do("report(frames=[['a.py', 1, 'f', True]])")
+    assert watcher.look(now + 8).stalled_for == 8.0
+    for move in (
+        "page.step(1)",
+        "page.section('load', 0.0)",
+        "report(phase='init')",
+        "report(groups={'0': 4})",
+        "report(status={'0': [4, 3]})",
+        "report(p2p_issued=1)",
+    ):
+        rank.do(move)
+        assert watcher.look(now + 9).stalled_for == 0.0, move
+    assert watcher.look(now + 9).sections == ("load",)
+
+
+def test_groups_have_their_members_and_what_is_in_flight(rank: Child, watcher: RankWatcher):
+    members = {"0": {"ranks": [0, 3], "description": "default_pg", "backend": "gloo"}}
+    Path(f"{watcher.base}.groups").write_text(json.dumps(members))
+    rank.do("report(groups={'0': 5}, status={'0': [5, 4]})")
+    state = watcher.look(time.monotonic())
+
+    assert state.in_flight
+    (group,) = state.groups
+    assert (group.ranks, group.enqueued, group.completed) == ((0, 3), 5, 4)
+    assert (group.description, group.backend) == ("default_pg", "gloo")
+
+
+def test_pending_receive_is_in_flight(rank: Child, watcher: RankWatcher):
+    rank.do("report(p2p=[['recv', '0', 1, 2, 0, 0.5]])")
+    state = watcher.look(time.monotonic())
+
+    assert state.in_flight
+    assert (state.p2p[0].kind, state.p2p[0].peer, state.p2p[0].ordinal) == ("recv", 1, 2)
+
+
+def test_evidence_is_forgotten_when_the_rank_moves(rank: Child, watcher: RankWatcher):
+    watcher.look(time.monotonic())
+    until(lambda: "read" in procfs.waits_in(rank.pid))
+    watcher.take_stack()
+    state = watcher.look(time.monotonic())
+    assert state.stack[-1].file == str(rank.script)
+    assert state.stack[-1].user
+    assert state.stack[-1].text.startswith("for line in sys.stdin")
+    assert "most recent call first" in state.threads[0]
+    assert state.stack_age is not None
+
+    rank.do("page.step(1)")
+    state = watcher.look(time.monotonic())
+    assert (state.stack, state.threads, state.stack_age) == ((), (), None)
+
+
+def test_stopped_rank_is_not_asked_for_its_stack(rank: Child, watcher: RankWatcher):
+    os.kill(rank.pid, signal.SIGSTOP)
+    until(lambda: watcher.look(time.monotonic()).process.state == "T")
+    began = time.monotonic()
+    watcher.take_stack()
+
+    assert time.monotonic() - began < 0.5
+    state = watcher.look(time.monotonic())
+    assert state.stack_age is not None
+    assert state.threads == ()
+
+
+def test_rank_that_does_not_listen_is_never_signalled(rank: Child, watcher: RankWatcher):
+    rank.do("report(stack_signal=0)")
+    rank.do("faulthandler.unregister(signal.SIGRTMIN + 5)")
+    watcher.take_stack()
+
+    assert watcher.look(time.monotonic()).threads == ()
+    assert rank.do("1") == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("os._exit(3)", 3), ("os._exit(0)", 0), ("os.kill(os.getpid(), 9)", -9)]
+)
+def test_end_is_seen_at_once_with_its_code(rank: Child, watcher: RankWatcher, end: str, code: int):
+    assert watcher.pidfd is not None
+    rank.tell(end)
+    assert select.select([watcher.pidfd], [], [], 20)[0]
+    now = time.monotonic()
+    watcher.note_death(now)
+    watcher.note_death(now + 5, 99)
+    process = watcher.look(now + 2).process
+
+    assert not watcher.alive
+    assert (process.state, process.exit_code, process.gone_for) == ("gone", code, 2.0)
+    assert process.oom_kills == 0
+
+
+def test_code_told_by_the_launcher_is_taken(rank: Child, watcher: RankWatcher):
+    rank.tell("os._exit(3)")
+    rank.process.wait()
+    watcher.note_death(time.monotonic(), 3)
+    assert watcher.look(time.monotonic()).process.exit_code == 3
+
+
+def test_code_of_a_reaped_process_is_unknown(rank: Child, watcher: RankWatcher):
+    rank.tell("os._exit(3)")
+    rank.process.wait()
+    watcher.note_death(time.monotonic())
+    assert watcher.look(time.monotonic()).process.exit_code is None
+
+
+def test_process_that_was_gone_before_is_gone(tmp_path: Path):
+    write_page(tmp_path, 1, 1 << 22)
+    now = time.monotonic()
+    watcher = RankWatcher(tmp_path / f"rank-1.{1 << 22}.page", "node7", now)
+    process = watcher.look(now + 1).process
+
+    assert (process.state, process.gone_for, process.exit_code) == ("gone", 1.0, None)
+    watcher.close(remove=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_busy_main_thread_is_seen(rank: Child, watcher: RankWatcher):
+    rank.tell("work(30)")
+    until(lambda: watcher.look(time.monotonic()).process.cpu > 0.2)
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        ({}, "its page is empty: the probe did not finish starting"),
+        ({"phase": "run", "problem": "KeyError: 'x'"}, "KeyError: 'x'"),
+        ({"phase": "run", "unobserved": "no recorder", "problem": "later"}, "no recorder"),
+    ],
+)
+def test_why_a_rank_cannot_be_seen_into(tmp_path: Path, report: dict[str, str], why: str):
+    path = tmp_path / f"rank-0.{os.getpid()}.page"
+    page = PageWriter(str(path))
+    if report:
+        page.report(report)
+    watcher = RankWatcher(path, "node7", time.monotonic())
+
+    assert watcher.look(time.monotonic()).unobserved == why
+    watcher.close(remove=True)
+
+
+def test_failure_comes_with_its_place(rank: Child, watcher: RankWatcher):
+    rank.do("report(failure=dict(type='ValueError', message='bad', time=time.monotonic(), "
+            f"at=[{str(rank.script)!r}, 2, 'f']))")  # fmt: skip
+    failure = watcher.look(time.monotonic()).failure
+
+    assert failure is not None
+    assert (failure.type, failure.message) == ("ValueError", "bad")
+    assert failure.age < 30
+    assert failure.at is not None
+    assert failure.at.text.startswith("import faulthandler")
+
+
+def test_failure_without_a_place(rank: Child, watcher: RankWatcher):
+    rank.do("report(failure=dict(type='KeyboardInterrupt', message='', time=0.0, at=None))")
+    failure = watcher.look(time.monotonic()).failure
+    assert failure is not None
+    assert failure.at is None
+
+
+def test_recorder_that_does_not_answer_leaves_no_evidence(rank: Child, watcher: RankWatcher):
+    watcher.read_recorder()
+    assert watcher.look(time.monotonic()).recorder_age is None
+
+
+def test_files_go_only_when_asked(rank: Child, tmp_path: Path):
+    page = next(tmp_path.glob("rank-*.page"))
+    RankWatcher(page, "node7", time.monotonic()).close(remove=False)
+    assert page.exists()
+    RankWatcher(page, "node7", time.monotonic()).close(remove=True)
+    assert list(tmp_path.glob("rank-*")) == []
+
+
+@pytest.mark.parametrize("name", ["rank-x.7.page", "rank-1.page"])
+def test_file_that_is_no_page_is_refused(tmp_path: Path, name: str):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises((OSError, ValueError)):
+        RankWatcher(tmp_path / name, "node7", time.monotonic())

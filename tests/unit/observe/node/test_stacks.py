@@ -1,0 +1,86 @@
+"""Stacks are taken from outside: from a healthy child, a GIL holder, a stopped one."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from children import PAGE, child, rank_env, until
+from unstuck.observe.node import procfs, stacks
+
+SIGNAL = int(signal.SIGRTMIN + 5)
+SLEEPER = "import ctypes\ndef read_device(n):\n    return ctypes.PyDLL(None).sleep(n)\n"
+
+
+def test_stack_of_a_living_process_ends_at_its_script(tmp_path: Path):
+    with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
+        base, ident = rank.do("(base, about['main_thread'])")
+        until(lambda: "read" in procfs.waits_in(rank.pid))
+        text = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
+        frames = stacks.main_thread(text, ident)
+
+        assert frames[-1].file == str(rank.script)
+        assert frames[-1].function == "<module>"
+        assert "for line in sys.stdin" in rank.script.read_text().splitlines()[frames[-1].line - 1]
+        assert rank.do("1") == 1
+
+
+def test_stack_of_one_that_holds_the_gil_in_c(tmp_path: Path):
+    with child(tmp_path, PAGE + SLEEPER, rank_env(tmp_path)) as rank:
+        base, ident = rank.do("(base, about['main_thread'])")
+        rank.do("threading.Thread(target=beat_for_ever, daemon=True).start()")
+        rank.tell("read_device(60)")
+        until(lambda: (s := procfs.stat(rank.pid)) and s.state == "S")
+        text = until(lambda: _inside(stacks.take(rank.pid, SIGNAL, f"{base}.stacks")))
+        frames = stacks.main_thread(text, ident)
+
+        assert frames[0].function == "read_device"
+        assert "beat_for_ever" in text
+
+
+def _inside(text: str) -> str:
+    return text if "read_device" in text else ""
+
+
+def test_only_the_new_stack_is_returned(tmp_path: Path):
+    with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
+        base, ident = rank.do("(base, about['main_thread'])")
+        first = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
+        second = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
+
+        assert first.count(f"0x{ident:016x}") == second.count(f"0x{ident:016x}") == 1
+
+
+def test_stopped_process_gives_nothing_within_the_limit(tmp_path: Path):
+    with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
+        base = rank.do("base")
+        os.kill(rank.pid, signal.SIGSTOP)
+        began = time.monotonic()
+
+        assert stacks.take(rank.pid, SIGNAL, f"{base}.stacks", timeout=0.2) == ""
+        assert time.monotonic() - began < 5
+
+
+def test_process_that_never_listened_cannot_be_asked(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        stacks.take(os.getpid(), SIGNAL, str(tmp_path / "missing"))
+
+
+def test_frames_of_other_threads_are_left_out():
+    text = (
+        "Thread 0x00007f01 (most recent call first):\n"
+        '  File "/a b/helper.py", line 9 in run\n'
+        "\n"
+        "Current thread 0x00007f02 (most recent call first):\n"
+        '  File "/usr/lib/x.py", line ??? in wait\n'
+        '  File "train.py", line 3 in <module>\n'
+        "\n"
+        "Thread 0x00007f03 (most recent call first):\n"
+        '  File "other.py", line 1 in run\n'
+    )
+    found = [(f.file, f.line, f.function) for f in stacks.main_thread(text, 0x7F02)]
+
+    assert found == [("/usr/lib/x.py", 0, "wait"), ("train.py", 3, "<module>")]
+    assert stacks.main_thread(text, 0x7F04) == ()

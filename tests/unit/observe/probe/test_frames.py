@@ -1,0 +1,80 @@
+"""The user's own frames are told from libraries'."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import threading
+from pathlib import Path
+
+import pytest
+
+import unstuck
+from unstuck.observe.probe import frames
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        threading.__file__,
+        os.path.join(sysconfig.get_paths()["purelib"], "torch", "nn", "module.py"),
+        "/opt/other/lib/python3.12/site-packages/numpy/core.py",
+        "/usr/lib/python3/dist-packages/yaml.py",
+        "/opt/conda/lib/python3.11/json/decoder.py",
+        os.path.join(os.path.dirname(unstuck.__file__), "observe", "probe", "beat.py"),
+        os.path.join(sysconfig.get_paths()["scripts"], "torchrun"),
+        "<frozen runpy>",
+        "<string>",
+    ],
+)
+def test_library_code(file: str):
+    assert not frames.is_user_code(file)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [__file__, "/home/ann/train.py", "train.py", os.path.join(sys.prefix, "app", "train.py")],
+)
+def test_user_code(file: str):
+    assert frames.is_user_code(file)
+
+
+def wait_here(started: threading.Event, over: threading.Event) -> None:
+    started.set()
+    over.wait()
+
+
+def test_stack_of_a_thread_goes_down_to_the_users_line():
+    started, over = threading.Event(), threading.Event()
+    thread = threading.Thread(target=wait_here, args=(started, over))
+    thread.start()
+    started.wait()
+    while len(found := frames.of_thread(thread.ident or 0)) < 3:
+        assert thread.is_alive()
+    over.set()
+    thread.join()
+
+    assert [frame[2] for frame in found] == ["wait", "wait", "wait_here"]
+    assert [frame[3] for frame in found] == [False, False, True]
+    assert found[-1][0] == __file__
+    assert "over.wait()" in Path(__file__).read_text().splitlines()[found[-1][1] - 1]
+
+
+def test_thread_that_is_gone_has_no_stack():
+    assert frames.of_thread(1) == []
+
+
+def test_deep_library_stack_keeps_its_innermost_frames_and_the_users():
+    code = (
+        "import json, sys, threading\n"
+        "from unstuck.observe.probe import frames\n"
+        "from copy import deepcopy\n"
+        "class Here:\n"
+        "    def __deepcopy__(self, memo):\n"
+        "        print(json.dumps(frames.of_thread(threading.get_ident())))\n"
+        "deepcopy([[[[[[[[[Here()]]]]]]]]])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-"], input=code, capture_output=True, text=True, check=True
+    )
+    assert '"<stdin>", 6, "__deepcopy__", true' in done.stdout
