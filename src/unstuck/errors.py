@@ -7,6 +7,9 @@
     │   │   ├── BundleNotFoundError           nothing is at that path
     │   │   ├── BundleDamagedError            a file of it is missing, cut short or unreadable
     │   │   └── BundleSchemaError             written with a schema this version does not know
+    │   ├── LogError                          what was given is not a log that can be read
+    │   │   ├── LogNotFoundError              nothing is at that path
+    │   │   └── LogUnreadableError            no permission, damaged, or its reader is missing
     │   └── RecordError                       a knowledge-base record cannot be used
     │       └── RecordNotFoundError           there is no record of that name
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
@@ -64,6 +67,18 @@ class BundleDamagedError(BundleError):
 
 class BundleSchemaError(BundleError):
     """The bundle was written with a schema this version does not know."""
+
+
+class LogError(UserError):
+    """What was given is not a log that can be read."""
+
+
+class LogNotFoundError(LogError):
+    """Nothing is at that path."""
+
+
+class LogUnreadableError(LogError):
+    """No permission, damaged, or the package that reads it is missing."""
 
 
 class RecordError(UserError):

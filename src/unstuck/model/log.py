@@ -4,6 +4,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from unstuck.model.rank import CodeLine
+from unstuck.model.verdict import Cause
+
 
 class LogFact(StrEnum):
     """Facts that separate the causes of one message; found by comparing lines and ranks."""
@@ -23,7 +26,7 @@ class LogFact(StrEnum):
     NUMBER_DIFFERS = "number-differs"
     """Ranks are at different numbers of one group."""
     OP_DIFFERS = "op-differs"
-    """Ranks are at different operations with the same number."""
+    """Ranks are at different operations of one group."""
     SIZE_DIFFERS = "size-differs"
     EARLIER_FAILURE = "earlier-failure"
     """Another rank had failed before."""
@@ -53,6 +56,23 @@ class LogFact(StrEnum):
     MORE_JOINED = "more-joined"
     KILLED = "killed"
     """A process was killed by signal 9."""
+    TRAINING = "training"
+    """Training steps went by before it."""
+    BRACKETED = "bracketed"
+    """An IPv6 address with its brackets stands where a host name belongs."""
+    ODD_ADDRESS = "odd-address"
+    """An address that no host has: 0.x, 255.x, or the fake range of a proxy (198.18.x)."""
+    DISK_FULL = "disk-full"
+    ADDRESS_CHANGED = "address-changed"
+    """A network card got another address during the job (GID table change)."""
+    PORT_ERROR = "port-error"
+    """A port of a network card went down or came back."""
+    INIT_ERROR = "init-error"
+    """CUDA says `initialization error`, or NCCL's NVLS set-up fails."""
+    NOT_READY = "not-ready"
+    """CUDA 802: the system is not yet initialised."""
+    CONNECTION_ABORT = "connection-abort"
+    """errno text: software caused connection abort."""
 
 
 class LogLine(Struct, frozen=True, omit_defaults=True):
@@ -74,3 +94,60 @@ class LogMatch(Struct, frozen=True, omit_defaults=True):
     role: str
     line: LogLine
     fields: dict[str, str]
+
+
+class LogPhase(Struct, frozen=True):
+    """A line that says what a rank was doing, and that it was alive."""
+
+    fact: LogFact
+    line: LogLine
+
+
+class LogCause(Struct, frozen=True):
+    """What a record says about one of its causes; `decide_by`: the evidence that separates it."""
+
+    cause: Cause
+    decide_by: str
+    facts: tuple[LogFact, ...] = ()
+    reported: int = 0
+
+
+class LogRecord(Struct, frozen=True):
+    """What diagnosis needs of a knowledge-base record."""
+
+    id: str
+    role: str
+    title: str
+    category: str
+    domain: str
+    causes: tuple[LogCause, ...]
+    confidence: str = "likely"
+    refines: str = ""
+    facts: tuple[LogFact, ...] = ()
+
+
+class LogFailure(Struct, frozen=True):
+    """A failure in no record: its line, its exception where it ends a traceback, and from where."""
+
+    line: LogLine
+    exception: str = ""
+    at: CodeLine | None = None
+
+
+class LogReading(Struct, frozen=True):
+    """Everything diagnosis may use of a job's logs."""
+
+    matches: tuple[LogMatch, ...]
+    phases: tuple[LogPhase, ...] = ()
+    failures: tuple[LogFailure, ...] = ()
+    """Exceptions and failure-looking lines that match no record."""
+    raised: tuple[LogFailure, ...] = ()
+    """Exceptions that do match one, with the frame that raised them."""
+    ranks: tuple[int, ...] = ()
+    """Ranks that said anything at all."""
+    world_size: int = 0
+    """0 where no line gives it."""
+    usage_error: bool = False
+    """The script refused its arguments."""
+    distributed: bool = False
+    """Some line shows that several processes worked together."""

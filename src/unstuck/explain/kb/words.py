@@ -90,4 +90,13 @@ FACTS = {
     LogFact.FEWER_JOINED: Text("fewer ranks joined than expected", "加入的进程少于预期"),
     LogFact.MORE_JOINED: Text("more ranks joined than expected", "加入的进程多于预期"),
     LogFact.KILLED: Text("a process was killed by signal 9", "有进程被信号 9 杀死"),
+    LogFact.TRAINING: Text("training steps went by before", "此前训练步在正常进行"),
+    LogFact.BRACKETED: Text("an IPv6 address in brackets", "IPv6 地址带有方括号"),
+    LogFact.ODD_ADDRESS: Text("an address that no host has", "不属于任何主机的地址"),
+    LogFact.DISK_FULL: Text("a disk is full", "磁盘已满"),
+    LogFact.ADDRESS_CHANGED: Text("a network card got another address", "网卡地址发生了变化"),
+    LogFact.PORT_ERROR: Text("a network port went down", "网卡端口曾断开"),
+    LogFact.INIT_ERROR: Text("CUDA could not be initialised", "CUDA 初始化失败"),
+    LogFact.NOT_READY: Text("CUDA says that the system is not ready", "CUDA 报告系统尚未就绪"),
+    LogFact.CONNECTION_ABORT: Text("the host itself gave up the connection", "本机放弃了连接"),
 }

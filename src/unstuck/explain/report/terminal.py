@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -58,14 +59,14 @@ def render(
     Example:
         sys.stderr.write(render(verdict, width=80, colour=False, bundle=Path("runs/incident-1")))
     """
-    block = _Block(
+    block = Block(
         verdict,
         width=min(max(width, NARROWEST), WIDEST),
         unicode=colour if unicode is None else unicode,
         marked=colour,
         base=f"{base}/" if base else "",
     )
-    return _paint(block.lines(bundle), colour=colour, ascii_only=not block.unicode)
+    return paint(block.lines(bundle), colour=colour, ascii_only=not block.unicode)
 
 
 def render_for(
@@ -99,7 +100,13 @@ def render_for(
     )
 
 
-def _paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
+def _right(label: str) -> str:
+    """Pad on the left to the gutter's width, in cells: a Chinese sign takes two."""
+    return " " * (GUTTER - cell_len(label)) + label
+
+
+def paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
+    """Return the lines as text for a terminal, with or without colour."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -118,11 +125,14 @@ def _paint(lines: Iterable[Text], *, colour: bool, ascii_only: bool) -> str:
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
-class _Block:
+class Block:
     """Builds the lines from top to bottom."""
 
+    labels: Mapping[str, str] = {}
+    """Another language's word for a label."""
+
     def __init__(
-        self, verdict: Verdict, *, width: int, unicode: bool, marked: bool, base: str
+        self, verdict: Verdict, *, width: int, unicode: bool, marked: bool, base: str = ""
     ) -> None:
         self.verdict = verdict
         self.width = width
@@ -134,10 +144,11 @@ class _Block:
         self.console = Console(file=io.StringIO(), width=self.room, legacy_windows=False)
 
     def lines(self, bundle: Path | None) -> list[Text]:
+        """Return all lines of the block."""
         parts = (
-            [self._head(), *self._culprits(), *self._waits()],
-            [*self._do(), *self._dont()],
-            [*self._sure(), *self._bundle(bundle)],
+            [self.head(), *self.culprits(), *self.waits()],
+            [*self.do(), *self.dont()],
+            [*self.sure(), *self._bundle(bundle)],
         )
         lines: list[Text] = []
         for part in parts:
@@ -145,7 +156,8 @@ class _Block:
                 lines += [*part, _BLANK]
         return lines
 
-    def _head(self) -> Text:
+    def head(self) -> Text:
+        """Return the first line: it marks the block off from what is around it."""
         verdict = self.verdict
         bar = "\u2501" if self.unicode else "-"
         moments = [f"step {verdict.step}"] if verdict.step else []
@@ -162,10 +174,11 @@ class _Block:
             (f" {bar * fill}{right}", "dim"),
         )
 
-    def _culprits(self) -> list[Text]:
+    def culprits(self) -> list[Text]:
+        """Return who it is and what they do instead, or what happened where nobody is named."""
         if not self.verdict.culprits:
-            summary = self._clean(self.verdict.summary) or "no rank to blame was found"
-            return self._row("what", "bold red", summary, style="bold")
+            summary = self.clean(self.verdict.summary) or "no rank to blame was found"
+            return self.row("what", "bold red", summary, style="bold")
         alike: dict[tuple[str, str, int, str], list[Culprit]] = {}
         for culprit in self.verdict.culprits:
             key = (culprit.doing, culprit.file, culprit.line, culprit.function)
@@ -174,40 +187,40 @@ class _Block:
         lines = [line for group in groups[:MOST_CULPRITS] for line in self._culprit(group)]
         rest = [c.rank for group in groups[MOST_CULPRITS:] for c in group]
         if rest:
-            lines += self._row("", "", f"and {wording.named_ranks(rest)}: see the bundle")
+            lines += self.row("", "", f"and {wording.named_ranks(rest)}: see the bundle")
         return lines
 
     def _culprit(self, group: list[Culprit]) -> list[Text]:
         first = group[0]
         ago = " ago" if self.verdict.cause in _OVER else ""
         lasted = f", {wording.duration(first.seconds)}{ago}" if first.seconds else ""
-        doing = self._clean(first.doing) + lasted
+        doing = self.clean(first.doing) + lasted
         if len(group) == 1:
             label = f"rank {first.rank}"
         else:
             label = "ranks"
             doing = f"{wording.ranks(c.rank for c in group)}: each {doing}"
-        lines = self._row(label, "bold red", doing, style="bold")[:MOST_LINES_OF_DOING]
+        lines = self.row(label, "bold red", doing, style="bold")[:MOST_LINES_OF_DOING]
         where = self._where(group)
         if not first.file:
-            return lines + (self._row("", "", where) if where else [])
+            return lines + (self.row("", "", where) if where else [])
         return [*lines, *self._place(first, where), *self._code(first.code)]
 
     def _place(self, culprit: Culprit, where: str) -> list[Text]:
         """One line for place and host where the file's name stays whole, else two."""
-        file = self._clean(self._relative(culprit.file))
-        function = self._clean(culprit.function)
+        file = self.clean(self._relative(culprit.file))
+        function = self.clean(culprit.function)
         shortest = f"{self.dots}/{file.rsplit('/', 1)[-1]}:{culprit.line} in {function}"
         space = self.room - len(where) - len("  ()")
         together = len(shortest) <= space
         room = space if together else self.room
         place = wording.place(file, culprit.line, function, room=room, dots=self.dots)
         if together:
-            return self._row("", "", f"{place}  ({where})" if where else place)
-        return self._row("", "", place) + self._row("", "", where)
+            return self.row("", "", f"{place}  ({where})" if where else place)
+        return self.row("", "", place) + self.row("", "", where)
 
     def _where(self, group: list[Culprit]) -> str:
-        hosts = list(dict.fromkeys(self._clean(c.host) for c in group if c.host))
+        hosts = list(dict.fromkeys(self.clean(c.host) for c in group if c.host))
         text = ", ".join(hosts) if len(hosts) <= MOST_CULPRITS else f"on {len(hosts)} hosts"
         if len(group) == 1 and group[0].pid:
             text = f"{text}, pid {group[0].pid}" if text else f"pid {group[0].pid}"
@@ -219,10 +232,11 @@ class _Block:
         bar = "\u2502 " if self.unicode else "| "
         line = Text(" " * INDENT)
         line.append(bar, "dim")
-        line.append(self._cut(self._clean(code).strip(), self.room - 2), "cyan")
+        line.append(self._cut(self.clean(code).strip(), self.room - 2), "cyan")
         return [line]
 
-    def _waits(self) -> list[Text]:
+    def waits(self) -> list[Text]:
+        """Return who waits in what, for how long, behind whom."""
         verdict, stuck = self.verdict, self.verdict.stuck
         waiting = (stuck.waiting if stuck else ()) or verdict.victims
         if not waiting:
@@ -231,17 +245,17 @@ class _Block:
         behind = set(verdict.victims) - set(waiting)
         since = self._since()
         if stuck is None:
-            return self._row("waits", "dim", f"{who}{since}") + self._chain()
-        name = self._clean(stuck.description or f"group {stuck.group}")
+            return self.row("waits", "dim", f"{who}{since}") + self._chain()
+        name = self.clean(stuck.description or f"group {stuck.group}")
         op = stuck.op.rsplit(":", 1)[-1]
         text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
-        lines = self._row("waits", "dim", text)
+        lines = self.row("waits", "dim", text)
         details = [part for part in (wording.size(stuck), since.removeprefix(", ")) if part]
         line = "; ".join(details)
         for part in [line] if len(line) <= self.room else details:
-            lines += self._row("", "", part)
+            lines += self.row("", "", part)
         if behind:
-            lines += self._row("", "", f"{wording.named_ranks(behind)} wait behind them")
+            lines += self.row("", "", f"{wording.named_ranks(behind)} wait behind them")
         return lines + self._chain()
 
     def _since(self) -> str:
@@ -255,54 +269,57 @@ class _Block:
             return []
         lines: list[Text] = []
         for hop in chain[:MOST_HOPS]:
-            lines += self._row("" if lines else "chain", "dim", self._clean(hop))
+            lines += self.row("" if lines else "chain", "dim", self.clean(hop))
         if len(chain) > MOST_HOPS:
-            lines += self._row("", "", f"and {len(chain) - MOST_HOPS} more: see the bundle")
+            lines += self.row("", "", f"and {len(chain) - MOST_HOPS} more: see the bundle")
         return lines
 
-    def _do(self) -> list[Text]:
+    def do(self) -> list[Text]:
+        """Return what to do, first thing first."""
         lines: list[Text] = []
         for number, item in enumerate(self.verdict.do, 1):
             label = "" if lines else "do"
-            lines += self._row(label, "green", self._clean(item), marker=f"{number} ")
+            lines += self.row(label, "green", self.clean(item), marker=f"{number} ")
         return lines
 
-    def _dont(self) -> list[Text]:
+    def dont(self) -> list[Text]:
+        """Return what not to try."""
         lines: list[Text] = []
         for item in self.verdict.dont:
             label = "" if lines else "don't"
-            text = self._clean(item).removeprefix("do not ")
-            lines += self._row(label, "yellow", text, marker="- ")
+            text = self.clean(item).removeprefix("do not ")
+            lines += self.row(label, "yellow", text, marker="- ")
         return lines
 
-    def _sure(self) -> list[Text]:
+    def sure(self) -> list[Text]:
+        """Return how sure it is, why, and what would decide for another cause."""
         verdict = self.verdict
-        because = self._clean(verdict.because) or "no reason was given"
-        lines = self._row(str(verdict.confidence), "dim", because)
+        because = self.clean(verdict.because) or "no reason was given"
+        lines = self.row(str(verdict.confidence), "dim", because)
         for other in verdict.alternatives:
-            text = f"{other.cause}: {self._clean(other.decide_by)}"
-            lines += self._row("or", "dim", text)
+            text = f"{other.cause}: {self.clean(other.decide_by)}"
+            lines += self.row("or", "dim", text)
         return lines
 
     def _relative(self, path: str | Path) -> str:
         return str(path).removeprefix(self.base)
 
     def _bundle(self, bundle: Path | None) -> list[Text]:
-        return (
-            []
-            if bundle is None
-            else self._row("bundle", "dim", self._clean(self._relative(bundle)))
-        )
+        if bundle is None:
+            return []
+        return self.row("bundle", "dim", self.clean(self._relative(bundle)))
 
-    def _row(
+    def row(
         self, label: str, label_style: str, content: str, *, style: str = "", marker: str = ""
     ) -> list[Text]:
+        """Return a label and its text, wrapped; `marker` goes before the first line."""
+        label = self.labels.get(label, label)
         text = self._quoted(content, style)
         lines: list[Text] = []
         for part in text.wrap(self.console, self.room - len(marker), overflow="fold"):
             part.rstrip()
             part.plain = part.plain.replace(_GLUE, " ")
-            line = Text.assemble((label.rjust(GUTTER), label_style), "  ", (marker, "dim"), part)
+            line = Text.assemble((_right(label), label_style), "  ", (marker, "dim"), part)
             lines.append(line)
             label, marker = "", " " * len(marker)
         return lines
@@ -319,7 +336,7 @@ class _Block:
                 text.append(f"`{piece}`".replace(" ", _GLUE))
         return text
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """Keep one line of what is shown; an escape sequence in a message must not act."""
         return _CONTROL.sub("", " ".join(text.split()))
 

@@ -18,6 +18,7 @@ from unstuck.errors import UnstuckError
 COMMANDS = {
     "run": "unstuck.show.cli.run:run",
     "diagnose": "unstuck.show.cli.diagnose:diagnose",
+    "explain": "unstuck.show.cli.explain:explain",
     "kb": "unstuck.show.cli.kb:kb",
     "completion": "unstuck.show.cli.completion:completion",
 }
@@ -26,6 +27,7 @@ COMMANDS = {
 SUMMARIES = {
     "run": "Run a launch command and say why it stalls, if it does.",
     "diagnose": "Say again what was wrong, from an incident bundle.",
+    "explain": "Say what went wrong, from the logs of a job.",
     "kb": "Read, search and check the knowledge base of failure messages.",
     "completion": "Print the completion script for a shell.",
 }

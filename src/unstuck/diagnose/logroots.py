@@ -1,0 +1,130 @@
+"""Roots apart from cascades: which line of all the logs is the failure itself.
+
+Every candidate is a line; the earliest one counts, but order alone does not decide:
+
+* lines that come close together are one burst, and in a burst a root goes before a line
+  that only reports a peer;
+* a warning of the start-up that the job survived is no failure;
+* a launcher's report of how a process ended comes after what ended it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from unstuck.diagnose.logwaits import is_wait
+from unstuck.model.log import LogFact, LogFailure, LogLine, LogMatch, LogPhase, LogRecord
+
+BURST_SECONDS = 90.0
+BURST_LINES = 400
+
+_STARTUP = {"rendezvous", "network", "connection", "init", "setup", "configuration"}
+_ABOUT_OTHERS = {"crash", "timeout", "teardown"}
+_ENDINGS = {"crash", "exit", "signal", "teardown"}
+
+
+class Candidate(Struct, frozen=True):
+    """A line that may be the failure itself: a match, or an exception in no record."""
+
+    line: LogLine
+    time: float | None
+    match: LogMatch | None = None
+    failure: LogFailure | None = None
+
+    @property
+    def role(self) -> str:
+        """The record's role; an exception in no record is a root for its own rank."""
+        return self.match.role if self.match else "root"
+
+
+def ordered(matches: Iterable[LogMatch], failures: Iterable[LogFailure] = ()) -> list[Candidate]:
+    """Return matches and unknown exceptions in the order in which they happened.
+
+    In one file that is the order of the lines. Across files it is the time; a line without
+    one has the time of the line before it.
+    """
+    found = [Candidate(m.line, None, match=m) for m in matches]
+    found += [Candidate(f.line, None, failure=f) for f in failures]
+    found.sort(key=lambda c: (c.line.file, c.line.line))
+    timed: list[Candidate] = []
+    last: dict[str, float] = {}
+    for candidate in found:
+        line = candidate.line
+        if line.time is not None:
+            last[line.file] = line.time
+        timed.append(Candidate(line, last.get(line.file), candidate.match, candidate.failure))
+    if len({c.line.file for c in timed}) > 1:
+        timed.sort(key=lambda c: (c.time is None, c.time or 0.0))
+    return timed
+
+
+def without_survived(
+    candidates: Sequence[Candidate],
+    records: Mapping[str, LogRecord],
+    phases: Sequence[LogPhase] = (),
+) -> list[Candidate]:
+    """Leave out the warnings of the start-up after which the job went on."""
+    possible = [c for c in candidates if c.role in {"root", "either"}]
+    moved: dict[str, int] = {}
+    for phase in phases:
+        if phase.fact is LogFact.TRAINING:
+            moved[phase.line.file] = max(moved.get(phase.line.file, 0), phase.line.line)
+    return [c for c in candidates if not _survived(c, possible, records, moved)]
+
+
+def pick(candidates: Sequence[Candidate], records: Mapping[str, LogRecord]) -> Candidate | None:
+    """Return the failure itself, or None where only consequences are left."""
+    possible = [c for c in candidates if c.role in {"root", "either"}]
+    if not possible:
+        return None
+    burst = [c for c in possible if _close(possible[0], c)]
+    if possible[0].role == "either" and not _about_others(possible[0], records):
+        return possible[0]
+    roots = [c for c in burst if c.role == "root" and not _only_ending(c, burst, records)]
+    return roots[0] if roots else burst[0]
+
+
+def _about_others(candidate: Candidate, records: Mapping[str, LogRecord]) -> bool:
+    """Tell whether a line reports what a peer did, or did not do: it may come first by chance."""
+    record = records.get(candidate.match.record) if candidate.match else None
+    return record is not None and record.category in _ABOUT_OTHERS
+
+
+def _close(first: Candidate, other: Candidate) -> bool:
+    if first.time is not None and other.time is not None:
+        return abs(other.time - first.time) <= BURST_SECONDS
+    if first.line.file == other.line.file:
+        return abs(other.line.line - first.line.line) <= BURST_LINES
+    return True
+
+
+def _survived(
+    candidate: Candidate,
+    others: Sequence[Candidate],
+    records: Mapping[str, LogRecord],
+    moved: Mapping[str, int],
+) -> bool:
+    """Tell whether a start-up warning was followed by training, or by another failure later."""
+    if candidate.match is None or candidate.role != "either":
+        return False
+    record = records.get(candidate.match.record)
+    if record is None or record.category not in _STARTUP:
+        return False
+    last = [c for c in others if c.match and c.match.record == candidate.match.record][-1]
+    if moved.get(last.line.file, 0) > last.line.line:
+        return True
+    return any(
+        c.match is not None and c.match.record != candidate.match.record and not _close(last, c)
+        for c in others
+    )
+
+
+def _only_ending(
+    candidate: Candidate, burst: Sequence[Candidate], records: Mapping[str, LogRecord]
+) -> bool:
+    """Tell whether a process's end is reported after a timeout that explains it."""
+    record = records.get(candidate.match.record) if candidate.match else None
+    if record is None or record.category not in _ENDINGS:
+        return False
+    before = burst[: burst.index(candidate)]
+    return any(c.match is not None and is_wait(c.match) for c in before)

@@ -1,0 +1,59 @@
+"""Is it a failure of the job at all, or one of the program, in one process or alike in all?"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from unstuck.diagnose.logwaits import rank_of
+from unstuck.model.log import LogMatch, LogReading, LogRecord
+
+WRAPPERS = re.compile(
+    r"torch\.distributed\.|Dist\w*Error|ChildFailedError|ray\.|Rendezvous|subprocess\.|SystemExit"
+    r"|KeyboardInterrupt|torch\.multiprocessing"
+)
+"""Exceptions that report what happened elsewhere."""
+_NOT_ONLY_HERE = {"cuda", "pytorch"}
+"""Domains in which memory runs out in a single process just as well."""
+
+
+def is_programs_own(
+    serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
+) -> bool:
+    """Tell whether the program failed by itself, in one process or alike in all of them."""
+    if reading.usage_error and all(match.role == "cascade" for match in serious):
+        return True
+    found = {match.record for match in serious}
+    memory = all(
+        records[name].category == "memory" and records[name].domain in _NOT_ONLY_HERE
+        for name in found
+    )
+    if memory and not reading.distributed and len(reading.ranks) <= 1:
+        return True
+    return _alike_everywhere(serious, reading, records)
+
+
+def _alike_everywhere(
+    serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
+) -> bool:
+    """Tell whether all ranks raised the same error, and no peer suffered from it.
+
+    What the launcher says about ended processes is then no sign of more.
+    """
+    raised = [m for m in serious if m.role == "root" and _is_exception(m, records)]
+    if any(m not in raised and not _is_launchers(m, records) for m in serious):
+        return False
+    failures = [f for f in reading.failures if f.exception and not WRAPPERS.match(f.exception)]
+    kinds = {m.fields["error"] for m in raised} | {f.exception for f in failures}
+    ranks = {rank_of(m) for m in raised} | {f.line.rank for f in failures}
+    known = {rank for rank in ranks if rank is not None}
+    world = max([reading.world_size, *(rank + 1 for rank in (*known, *reading.ranks))], default=0)
+    return len(kinds) == 1 and (not known or known >= set(range(world)))
+
+
+def _is_exception(match: LogMatch, records: Mapping[str, LogRecord]) -> bool:
+    record = records[match.record]
+    return "error" in match.fields and (record.domain, record.category) == ("pytorch", "crash")
+
+
+def _is_launchers(match: LogMatch, records: Mapping[str, LogRecord]) -> bool:
+    launcher = records[match.record].domain == "torchrun" or "exit_code" in match.fields
+    return match.role == "cascade" and launcher

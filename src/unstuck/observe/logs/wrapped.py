@@ -1,0 +1,52 @@
+"""Logs that were copied from a terminal: long lines come in pieces of the terminal's width."""
+
+import re
+
+from unstuck.observe.logs import prefix
+
+LARGEST = 1 << 20
+"""What people paste is small; what programs write is not wrapped."""
+NARROWEST = 60
+WIDEST = 400
+
+_BEGINS = re.compile(r"\s*(?:[\[({<>*=#|-]|Traceback|File |\S+(?:Error|Exception)\b|$)")
+
+
+def unwrap(data: bytes) -> bytes:
+    """Put wrapped lines together again; lines keep their numbers, and other logs stay as they are.
+
+    A line is wrapped when it is as long as the longest, several are, and the next one does not
+    begin like a line of its own.
+    """
+    if len(data) > LARGEST:
+        return data
+    raw = data.split(b"\n")
+    if max(map(len, raw)) > 4 * WIDEST:
+        return data
+    lines = [line.decode("utf-8", "replace").rstrip("\r") for line in raw]
+    width = max(map(len, lines))
+    full = [len(line) == width and not line.endswith("  ") for line in lines]
+    if not NARROWEST <= width <= WIDEST or sum(full) < 2:
+        return data
+    return "\n".join(_join(lines, full)).encode()
+
+
+def _join(lines: list[str], full: list[bool]) -> list[str]:
+    joined: list[str] = []
+    pieces = 0
+    for number, line in enumerate(lines):
+        if number and full[number - 1] and _goes_on(line):
+            joined[-1 - pieces] += line
+            pieces += 1
+            joined.append("")
+        else:
+            pieces = 0
+            joined.append(line)
+    return joined
+
+
+def _goes_on(line: str) -> bool:
+    if _BEGINS.match(line):
+        return False
+    head = prefix.parse(line)
+    return head.rank is None and head.time is None and not head.host

@@ -1,0 +1,192 @@
+"""Score `unstuck explain` on real failure logs: `python -m unstuck.show.score DIR`.
+
+A case is a JSON file with the `log` that may be seen and the answer that may not
+(`cause_class`, `evidence`). Printed: right, listed, cannot tell, wrong and false alarm by kind
+of evidence, and one line for every case that is not right.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from unstuck.explain.logs import explain_text
+from unstuck.model.verdict import Cause, Verdict
+
+RIGHT: dict[str, frozenset[Cause]] = {
+    name: frozenset(causes)
+    for name, causes in {
+        "straggler": (Cause.STRAGGLER,),
+        "rank_missing_uneven_work": (Cause.UNEVEN_WORK, Cause.RANK_LEFT_EARLY),
+        "deadlock_mismatched_collective": (
+            Cause.COLLECTIVE_MISMATCH,
+            Cause.ORDER_INVERSION,
+            Cause.HOST_DEADLOCK,
+        ),
+        "node_failure_or_crash": (
+            Cause.NODE_FAILURE,
+            Cause.PROCESS_CRASH,
+            Cause.PROCESS_STOPPED,
+            Cause.STORE_LOST,
+        ),
+        "oom": (Cause.OUT_OF_MEMORY,),
+        "network_partition_or_unreachable": (
+            Cause.NETWORK_PARTITION,
+            Cause.TRANSPORT_STALL,
+            Cause.NODE_FAILURE,
+        ),
+        "network_misconfiguration": (Cause.NETWORK_MISCONFIGURATION,),
+        "rendezvous_or_store": (Cause.NEVER_JOINED, Cause.STORE_LOST),
+        "resource_contention": (Cause.RESOURCE_CONTENTION, Cause.OUT_OF_MEMORY),
+        "hardware_fault": (Cause.HARDWARE_FAULT,),
+        "version_or_software_bug": (Cause.SOFTWARE_BUG,),
+        "timeout_too_short_for_real_work": (Cause.BUSY_ELSEWHERE, Cause.TIMEOUT_TOO_SHORT),
+    }.items()
+}
+NEGATIVE = "not_a_distributed_failure"
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "c10d-client-connect": ("tcpstore/client-timeout", "network/numeric-hostname"),
+    "c10d-name-resolution": ("c10d/name-resolution",),
+    "collective-mismatch-detail": ("pytorch/detail-mode-mismatch",),
+    "cuda-fabric-not-ready": ("cuda/fabric-not-ready-802",),
+    "dataloader-killed": ("dataloader/worker-killed",),
+    "dataloader-bus-error": ("dataloader/bus-error-shm",),
+    "ddp-param-verification": ("ddp/params-verification",),
+    "ddp-ready-twice": ("ddp/ready-twice",),
+    "ddp-unused-parameters": ("ddp/unused-parameters",),
+    "elastic-childfailed-sigkill": ("torchrun/sigkill",),
+    "elastic-childfailed-sigsegv": ("torchrun/sigsegv",),
+    "gloo-collective-mismatch": ("gloo/size-mismatch",),
+    "gloo-connect-full-mesh": ("gloo/connect-full-mesh",),
+    "gloo-connection-closed": ("gloo/closed-by-peer", "gloo/reset-by-peer"),
+    "gloo-no-interface": ("gloo/no-interface", "network/numeric-hostname"),
+    "gloo-recv-timeout": ("gloo/recv-timeout",),
+    "gpu-xid-or-lost": ("gpu/xid", "gpu/pcie-aer", "gpu/xid-application"),
+    "hccl-connect-timeout": ("hccl/connect-timeout",),
+    "hccl-notify-timeout": ("hccl/notify-timeout",),
+    "monitored-barrier": ("gloo/monitored-barrier", "gloo/monitored-barrier-victim"),
+    "nccl-collective-mismatch": ("nccl/mismatched-collective",),
+    "nccl-communicator-aborted": ("nccl/communicator-aborted", "nccl/watchdog-collective-timeout"),
+    "nccl-duplicate-gpu": ("nccl/duplicate-gpu",),
+    "nccl-heartbeat-monitor": ("nccl/heartbeat-monitor-stuck",),
+    "nccl-ib-async-event": ("nccl/ib-async-event",),
+    "nccl-ib-completion-error": ("nccl/ib-completion-error",),
+    "nccl-ib-memlock": ("nccl/ib-memlock",),
+    "nccl-ib-qp-setup": ("nccl/ib-qp-setup",),
+    "nccl-no-socket-interface": ("nccl/no-socket-interface",),
+    "nccl-remote-error": ("nccl/remote-error", "nccl/socket-call-failed"),
+    "nccl-shm-segment": ("nccl/shm-segment",),
+    "nccl-socket-connect-failed": ("nccl/socket-connect-failed",),
+    "nccl-unhandled-cuda": ("nccl/unhandled-cuda",),
+    "nccl-watchdog-timeout": ("nccl/watchdog-collective-timeout",),
+    "ofi-efa-error": ("network/ofi-efa",),
+    "ray-actor-died": ("ray/actor-died",),
+    "rdzv-closed": ("torchrun/rdzv-closed",),
+    "rdzv-connection-error": ("torchrun/rdzv-connection-error", "tcpstore/client-timeout"),
+    "rdzv-timeout": ("torchrun/rdzv-timeout",),
+    "rpc-timeout": ("rpc/timeout",),
+    "spawn-sigkill": ("pytorch/spawn-process-exited",),
+    "store-based-barrier": ("pytorch/store-based-barrier", "pytorch/store-based-barrier-waiting"),
+    "tcpstore-clients-joined": ("tcpstore/clients-joined",),
+    "tcpstore-connection-lost": ("tcpstore/remote-closed",),
+}
+"""Signature family of a case -> the records that stand for it."""
+MARKS = ("right", "listed", "cannot tell", "wrong", "false alarm", "not scored")
+KINDS = ("thread", "log", "inferred")
+
+
+class Scored(Struct, frozen=True):
+    """One case and how its verdict fared."""
+
+    name: str
+    kind: str
+    wanted: str
+    mark: str
+    got: str
+    family: bool | None = None
+    """Whether a record of the right signature family was found; None: not derivable."""
+
+
+def score(case: dict[str, str], verdict: Verdict | None) -> Scored:
+    """Compare a verdict with a case's answer."""
+    wanted = case["cause_class"]
+    got = "no verdict" if verdict is None else str(verdict.cause)
+    if verdict is not None and verdict.records:
+        got += f" ({verdict.records[0]})"
+    answer = mark(wanted, verdict)
+    return Scored(case["id"], case["evidence"], wanted, answer, got, family(case, verdict))
+
+
+def family(case: dict[str, str], verdict: Verdict | None) -> bool | None:
+    """Tell whether the verdict rests on a record of the case's signature family."""
+    wanted = FAMILIES.get(case.get("signature_family", ""))
+    if wanted is None:
+        return None
+    return verdict is not None and not set(wanted).isdisjoint(verdict.records)
+
+
+def mark(wanted: str, verdict: Verdict | None) -> str:
+    """Return one of `MARKS` for an answer class and a verdict."""
+    if wanted == NEGATIVE:
+        return "right" if verdict is None else "false alarm"
+    if wanted not in RIGHT:
+        return "not scored"
+    if verdict is None:
+        return "cannot tell"
+    if verdict.cause in RIGHT[wanted]:
+        return "right"
+    if any(other.cause in RIGHT[wanted] for other in verdict.alternatives):
+        return "listed"
+    return "cannot tell" if verdict.cause is Cause.UNKNOWN else "wrong"
+
+
+def table(scored: Sequence[Scored]) -> list[str]:
+    """Return the table by kind of evidence, then one line for every miss."""
+    lines = [f"{'evidence':<10}{'cases':>6}" + "".join(f"{name:>13}" for name in MARKS)]
+    groups: list[tuple[str, tuple[str, ...]]] = [(kind, (kind,)) for kind in KINDS]
+    groups += [("thread+log", ("thread", "log")), ("all", KINDS)]
+    for name, kinds in groups:
+        marks = Counter(one.mark for one in scored if one.kind in kinds)
+        total = sum(marks.values())
+        lines.append(f"{name:<10}{total:>6}" + "".join(f"{marks[m]:>13}" for m in MARKS))
+    lines.append(f"right on thread+log: {100 * share(scored):.1f} %")
+    known = [one.family for one in scored if one.family is not None]
+    lines.append(f"right signature family: {sum(known)} of {len(known)}")
+    lines.append("")
+    return lines + [
+        f"{one.mark:<12}{one.kind:<9}{one.name}: {one.wanted} <- {one.got}"
+        for one in scored
+        if one.mark not in {"right", "not scored"}
+    ]
+
+
+def share(scored: Iterable[Scored]) -> float:
+    """Return the share of right answers where the answer is established."""
+    sure = [s for s in scored if s.kind in {"thread", "log"} and s.mark != "not scored"]
+    return sum(s.mark == "right" for s in sure) / len(sure) if sure else 0.0
+
+
+def run(directory: Path) -> list[Scored]:
+    """Explain the log of every case below a directory; nothing else of it is looked at."""
+    found: list[Scored] = []
+    for path in sorted(directory.glob("*.json")):
+        case = json.loads(path.read_text())
+        found.append(score(case, explain_text(case["log"]).verdict))
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the table; exit 2 when there is nothing to score."""
+    scored = run(Path(argv[0])) if argv else []
+    if not scored:
+        sys.stderr.write("usage: python -m unstuck.show.score DIR (with *.json cases in it)\n")
+        return 2
+    sys.stdout.write("\n".join(table(scored)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

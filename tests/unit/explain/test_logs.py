@@ -1,0 +1,76 @@
+"""Logs as they come out of jobs, explained with the records that ship."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unstuck
+from unstuck.explain.logs import explain, explain_text
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "logs"
+EXPECTED: dict[str, Any] = tomllib.loads((GOLDEN / "expected.toml").read_text())
+
+
+def log(name: str) -> str:
+    folder = GOLDEN / name
+    return str(folder if folder.is_dir() else folder.with_suffix(".log"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_golden_log_is_explained_as_expected(name: str):
+    found = explain([log(name)])
+    wanted = EXPECTED[name]
+    causes = wanted["cause"] if isinstance(wanted["cause"], list) else [wanted["cause"]]
+    verdict = found.verdict
+    assert (str(verdict.cause) if verdict else "none") in causes
+    if verdict is not None:
+        assert sorted(c.rank for c in verdict.culprits) == wanted["culprits"]
+        assert all(item.file and item.line for item in verdict.evidence)
+        assert verdict.do
+
+
+def test_every_golden_log_is_expected():
+    names = {path.stem for path in GOLDEN.iterdir()} - {"expected"}
+    assert names == set(EXPECTED)
+
+
+def test_what_is_in_no_record_is_shown_apart_and_decides_nothing():
+    found = explain_text("world_size=2\n[rank1]: my.lib.OddError: reactor 7 is cold\n")
+    assert found.verdict is None
+    (cluster,) = found.unknown
+    assert (cluster.exception, cluster.first.rank) == ("my.lib.OddError", 1)
+
+
+def test_a_setting_that_does_nothing_is_pointed_out():
+    found = explain_text("export NCCL_TIMEOUT=7200\ntorchrun train.py\n")
+    assert found.verdict is None
+    (note,) = found.settings
+    assert note.line == 1
+    assert note.advice
+
+
+def test_chinese_texts_come_from_the_record():
+    text = "[Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 2000 ms\n"
+    english, chinese = (explain_text(text, lang=lang).verdict for lang in ("en", "zh"))
+    assert english is not None
+    assert chinese is not None
+    assert english.cause == chinese.cause
+    assert any("\u4e00" <= sign <= "\u9fff" for sign in chinese.do[0] + chinese.dont[0])
+
+
+def test_the_package_itself_explains_a_text():
+    found = unstuck.explain("[Rank 0]: Ranks 2 failed to pass monitoredBarrier in 2000 ms\n")
+    assert found.verdict is not None
+    assert [c.rank for c in found.verdict.culprits] == [2]
+
+
+def test_a_training_script_that_imports_unstuck_pays_for_none_of_it():
+    code = (
+        "import sys, unstuck; print({'msgspec', 'hyperscan', 'unstuck.explain'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"

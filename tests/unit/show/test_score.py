@@ -1,0 +1,72 @@
+"""Scoring: what counts as right, and the table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unstuck.model.verdict import Alternative, Cause, Confidence, Verdict
+from unstuck.show.score import main, mark, run, share, table
+
+
+def verdict(cause: Cause, *others: Cause) -> Verdict:
+    alternatives = tuple(Alternative(other, "x") for other in others)
+    return Verdict(cause, Confidence.LIKELY, (), (), "", alternatives=alternatives)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "expected"),
+    [
+        ("oom", verdict(Cause.OUT_OF_MEMORY), "right"),
+        ("rank_missing_uneven_work", verdict(Cause.RANK_LEFT_EARLY), "right"),
+        ("oom", verdict(Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY), "listed"),
+        ("oom", verdict(Cause.UNKNOWN), "cannot tell"),
+        ("oom", None, "cannot tell"),
+        ("oom", verdict(Cause.PROCESS_CRASH), "wrong"),
+        ("other", verdict(Cause.PROCESS_CRASH), "not scored"),
+        ("not_a_distributed_failure", None, "right"),
+        ("not_a_distributed_failure", verdict(Cause.UNKNOWN), "false alarm"),
+    ],
+)
+def test_a_verdict_is_marked(wanted: str, given: Verdict | None, expected: str):
+    assert mark(wanted, given) == expected
+
+
+def case(folder: Path, name: str, cause: str, log: str) -> None:
+    answer = {"id": name, "log": log, "cause_class": cause, "evidence": "log"}
+    answer["signature_family"] = "gloo-collective-mismatch" if name == "sizes" else "other"
+    (folder / f"{name}.json").write_text(json.dumps(answer))
+
+
+def test_only_the_log_is_looked_at_and_misses_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    size = "op.preamble.length <= op.nbytes. 256000 vs 128000"
+    case(
+        tmp_path,
+        "sizes",
+        "deadlock_mismatched_collective",
+        f"what():  [enforce fail at gloo/transport/tcp/pair.cc:446] {size}",
+    )
+    case(tmp_path, "quiet", "not_a_distributed_failure", "step 1 loss 2.0")
+    case(tmp_path, "missed", "oom", "nothing to see")
+    scored = run(tmp_path)
+    assert [one.mark for one in scored] == ["cannot tell", "right", "right"]
+    assert [one.family for one in scored] == [None, None, True]
+    assert share(scored) == pytest.approx(2 / 3)
+    assert table(scored)[-1].startswith("cannot tell log      missed: oom <- no verdict")
+    assert main([str(tmp_path)]) == 0
+    assert "right on thread+log: 66.7 %" in capsys.readouterr().out
+
+
+def test_nothing_to_score_is_a_usage_error(tmp_path: Path):
+    assert main([]) == 2
+    assert main([str(tmp_path)]) == 2
+
+
+def test_the_reached_score_is_kept_where_the_real_cases_lie():
+    """The cases are not part of the repository; the golden logs stand in for them elsewhere."""
+    folder = Path(__file__).parents[4] / "shared" / "cases"
+    scored = run(folder) if folder.is_dir() else []
+    assert not [one.name for one in scored if one.mark in {"wrong", "false alarm"}]
+    assert not scored or share(scored) >= 0.90
