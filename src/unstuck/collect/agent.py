@@ -22,7 +22,7 @@ from unstuck.model.frame import Frame
 from unstuck.model.rank import Process, RankState
 from unstuck.observe.node.ranks import RankWatcher
 
-LOOK_EVERY = 0.2
+LOOK_EVERY = 0.1
 SEND_EVERY = 1.0
 SEND_EVERY_WHEN_STALLED = 0.25
 STALLED = 1.0
