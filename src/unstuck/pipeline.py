@@ -64,11 +64,19 @@ class Pipeline:
         self._history = (*self._history, Told.of(verdict))
         where: Path | None = None
         for action in actions:
-            self._ledger.write(action, summary=verdict.summary, cause=verdict.cause)
+            self._write_down(action, verdict)
             if action is Action.DUMP:
                 where = self._dump(snapshot, verdict)
             elif action is Action.REPORT:
                 self._report(verdict, where)
+
+    def _write_down(self, action: Action, verdict: Verdict) -> None:
+        """Neither act changes the job, so a full disk is no reason to keep the report back."""
+        try:
+            self._ledger.write(action, summary=verdict.summary, cause=verdict.cause)
+        except OSError as error:
+            if action is Action.DUMP:
+                say(f"could not write the ledger: {(error.strerror or str(error)).lower()}")
 
     def _dump(self, snapshot: Snapshot, verdict: Verdict) -> Path | None:
         try:

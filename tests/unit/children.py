@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unstuck.launch.run import environment
+from unstuck.observe.node import procfs
 from unstuck.observe.probe.page import PageWriter
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ for line in sys.stdin:
 """
 PAGE = """
 import faulthandler, os, signal, threading, time
+from unstuck.observe.node import procfs
 from unstuck.observe.probe.page import PageWriter
 base = os.path.join(os.environ["UNSTUCK_LIVE_DIR"], f"rank-{os.environ['RANK']}.{os.getpid()}")
 stacks = open(base + ".stacks", "w")
@@ -107,6 +109,10 @@ class Child:
         self.tell(line)
         return self.answer()
 
+    def until_idle(self) -> None:
+        """Wait until it sleeps, which it only does while it waits for the next line."""
+        until(lambda: (found := procfs.stat(self.pid)) and found.state == "S")
+
     def leave(self) -> int:
         """Let it run to its end and return its exit code."""
         assert self.process.stdin is not None
@@ -138,7 +144,7 @@ class Child:
 @contextmanager
 def child(
     folder: Path, prelude: str = "", env: Mapping[str, str] | None = None
-) -> Generator[Child]:
+) -> Generator[Child, None, None]:
     """Start a child and leave nothing of it."""
     started = Child(folder, prelude, env)
     try:

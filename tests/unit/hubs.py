@@ -45,7 +45,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(listener: socket.socket | None = None) -> AsyncGenerator[Served]:
+async def serving(listener: socket.socket | None = None) -> AsyncGenerator[Served, None]:
     """Serve a hub on a port of the loopback interface."""
     hub = Served(listener or socket.create_server(("127.0.0.1", 0)))
     try:
@@ -89,7 +89,9 @@ async def connect(port: int, node: str = "", token: str = TOKEN) -> Peer:
 
 
 @contextmanager
-def agent(live: Path, port: int, token: str = TOKEN) -> Generator[subprocess.Popen[str]]:
+def agent(
+    live: Path, port: int, token: str = TOKEN
+) -> Generator[subprocess.Popen[str], None, None]:
     """Start a real agent process; the test is its launcher."""
     process = subprocess.Popen(
         [sys.executable, "-m", "unstuck.collect.agent", "--live", str(live), "--node", "here/1",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ _ASK_AGAIN_AFTER = 1.0
 _LAST_LOOK = 1.0
 """How long a job that ended badly is still judged: the first death needs time to show."""
 
+_DESERTED_AFTER = 30.0
+
 Judge = Callable[[Snapshot], tuple[EvidenceRequest, ...]]
 
 
@@ -29,18 +32,28 @@ class Hub:
         self._writers: dict[str, asyncio.StreamWriter] = {}
         self._asked: dict[EvidenceRequest, float] = {}
         self._news = asyncio.Event()
+        self._launcher = os.getppid()
+        self._company = 0.0
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve until all nodes have said that their part has ended."""
         server = await asyncio.start_server(self._agent, sock=listener, limit=1 << 20)
+        self._company = time.monotonic()
         try:
-            while not self._membership.all_ended(time.monotonic()):
+            while not self._membership.all_ended(time.monotonic()) and not self._deserted():
                 await self._round()
             last = time.monotonic() + _LAST_LOOK * self._membership.ended_badly
             while time.monotonic() < last:
                 await self._round()
         finally:
             server.close()
+
+    def _deserted(self) -> bool:
+        """Tell whether the launcher is gone and no agent is left: nobody would end this hub."""
+        now = time.monotonic()
+        if self._writers or os.getppid() == self._launcher:
+            self._company = now
+        return now - self._company > _DESERTED_AFTER
 
     async def _round(self) -> None:
         """Judge when news came, and at least every quarter of a second: silence is news too."""
@@ -77,6 +90,8 @@ class Hub:
                 if isinstance(message, wire.Report) and message.frame.node == node:
                     self._membership.hear(message.frame, time.monotonic())
                     self._news.set()
+        except asyncio.CancelledError:
+            pass  # the job has ended; Python 3.11 would print a traceback about it
         except ConnectionResetError:
             self._lost(node, writer)
         except (OSError, TimeoutError):

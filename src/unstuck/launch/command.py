@@ -55,20 +55,26 @@ def understand(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
         several_nodes="--standalone" not in options and nodes.rpartition(":")[2] != "1",
         node_rank=int(node_rank) if node_rank and node_rank.isdigit() else None,
         master=master,
-        job=f"{endpoint}|{_option(options, env, '--rdzv-id') or ''}|{env.get('SLURM_JOB_ID', '')}",
+        job=_job(options, env),
     )
+
+
+def _job(options: Mapping[str, str], env: Mapping[str, str]) -> str:
+    names = ("--rdzv-endpoint", "--rdzv-id", "--master-addr", "--master-port")
+    parts = [_option(options, env, name) or "" for name in names]
+    return "|".join([*parts, env.get("SLURM_JOB_ID", "")])
 
 
 def _plain(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
     """Any other command. RANK and WORLD_SIZE say that somebody else's launcher started it."""
     script = _python_script(argv)
     _check_script(script, is_file=bool(script) and script[0].endswith(".py"))
-    world = int(env.get("WORLD_SIZE", "1") or 1) if "RANK" in env else 1
+    world = env.get("WORLD_SIZE", "1") if "RANK" in env else "1"
     master = env.get("MASTER_ADDR", "")
     return LaunchCommand(
         argv=tuple(argv),
         name=_name(script or argv),
-        several_nodes=world > 1,
+        several_nodes=world.isdigit() and int(world) > 1,
         node_rank=None,
         master=master,
         job=f"{master}:{env.get('MASTER_PORT', '')}|{env.get('SLURM_JOB_ID', '')}",
@@ -95,7 +101,10 @@ def _split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
         name, equals, value = arguments[index].partition("=")
         name = name.replace("_", "-") if name.startswith("--") else name
         index += 1
-        if not equals and name not in _FLAGS and index < len(arguments):
+        if name == "--":
+            break
+        glued = not name.startswith("--") and len(name) > 2  # -r3
+        if not equals and not glued and name not in _FLAGS and index < len(arguments):
             value = arguments[index]
             index += 1
         options[name] = value
@@ -127,5 +136,5 @@ def _check_script(rest: Sequence[str], *, is_file: bool) -> None:
 
 
 def _name(rest: Sequence[str]) -> str:
-    stem = Path(rest[0]).stem if rest else "job"
+    stem = Path(rest[0]).name.removesuffix(".py").removesuffix(".sh") if rest else "job"
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:40] or "job"

@@ -50,6 +50,8 @@ class Deaf:
 def _deaf(before: RankState, now: RankState) -> bool:
     if now.process.state in ("T", "t"):
         return True
+    if now.unobserved:
+        return False
     if now.beat_age > 2 * STALE and now.phase != "exit":
         return True
     blocked = now.in_flight and now.stack == before.stack and now.process.cpu < 0.1

@@ -1,5 +1,6 @@
 """The run directory: what a run leaves behind, and the live directory it works in."""
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -45,9 +46,14 @@ class LiveDirectory:
         parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
         self.path = Path(tempfile.mkdtemp(prefix="unstuck-", dir=parent))
         self._link = run / f"live-{host}-{os.getpid()}"
-        self._link.symlink_to(self.path)
+        # A help for people only: a file system without links must not stop the job. In a
+        # container all runs have the same pid, and one that was killed leaves its link.
+        with contextlib.suppress(OSError):
+            self._link.unlink(missing_ok=True)
+            self._link.symlink_to(self.path)
 
     def remove(self) -> None:
         """Delete it and the link to it."""
-        self._link.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._link.unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)

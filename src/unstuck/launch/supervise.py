@@ -67,6 +67,12 @@ class Supervisor:
             raise UserError(
                 f"{self._argv[0]} may not be executed", hint=f"python {self._argv[0]} perhaps"
             ) from error
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UserError(
+                f"{self._argv[0]} cannot be started: {reason}",
+                hint="a script needs a first line such as #!/usr/bin/env python",
+            ) from error
 
     def _follow(self) -> int:
         """Wait for the command's end; return its exit code as subprocess writes it."""

@@ -42,10 +42,8 @@ class Watchers:
 
     def start(self) -> None:
         """Start the hub if it belongs here, then the agent."""
-        if self._hub.listener is not None:
-            self._hub_process = self._start_hub(self._hub.listener.fileno())
-        self._agent = self._start_agent()
-        self._write_down()
+        self._start("hub")
+        self._start("agent")
 
     def check(self) -> None:
         """Start again what died."""
@@ -58,7 +56,8 @@ class Watchers:
                 self._forget(name)
                 continue
             say(f"the {name} died (exit code {process.returncode}); starting it again")
-            self._restart(name)
+            self._forget(name)
+            self._start(name)
 
     def tell(self, *words: object) -> None:
         """Say something to the agent; it may be gone."""
@@ -78,15 +77,23 @@ class Watchers:
         """The processes that are ours and not the job's."""
         return {p.pid for p in (self._agent, self._hub_process) if p is not None}
 
-    def _restart(self, name: str) -> None:
-        if name == "agent":
-            self._agent = self._start_agent()
-        elif self._hub.listener is not None:
-            self._hub_process = self._start_hub(self._hub.listener.fileno())
-        self._write_down()
+    def _start(self, name: str) -> None:
+        try:
+            if name == "agent":
+                self._agent = self._start_agent()
+            elif self._hub.listener is not None:
+                self._hub_process = self._start_hub(self._hub.listener.fileno())
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            say(f"the {name} cannot be started ({reason}); the job runs on without it")
+        # For people and scripts; the run directory may be full or gone by now.
+        with contextlib.suppress(OSError):
+            self._write_down()
 
     def _forget(self, name: str) -> None:
         if name == "agent":
+            if self._agent is not None and self._agent.stdin is not None:
+                self._agent.stdin.close()
             self._agent = None
         else:
             self._hub_process = None
@@ -113,9 +120,10 @@ class Watchers:
     ) -> subprocess.Popen[bytes]:
         env = {**os.environ, "UNSTUCK_TOKEN": self._hub.token}
         command = [sys.executable, "-m", module, *arguments]
-        # A session of their own: Ctrl-C in the terminal is for the job.
+        # A session of their own: Ctrl-C in the terminal is for the job. No buffer: what could
+        # not be told to a dead agent would be tried again, with an error, at the end.
         return subprocess.Popen(
-            command, stdin=stdin, env=env, pass_fds=pass_fds, start_new_session=True
+            command, bufsize=0, stdin=stdin, env=env, pass_fds=pass_fds, start_new_session=True
         )
 
     def _write_down(self) -> None:

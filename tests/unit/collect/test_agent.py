@@ -203,8 +203,7 @@ def test_rank_whose_probe_failed_halfway_is_there_once_with_the_reason(tmp_path:
     async def story() -> None:
         async with serving() as hub:
             with child(tmp_path, half, env) as rank, agent(tmp_path / "live", hub.port):
-                base = rank.do("base")
-                Path(f"{base}.problem").write_text("OSError: no socket")
+                rank.do("open(base + '.problem', 'w').write('OSError: no socket')")
                 snapshot = await hub.until(lambda s: s.ranks and "OSError" in s.ranks[0].unobserved)
                 assert unobserved(snapshot) == {3: "OSError: no socket"}
                 assert len(snapshot.ranks) == 1

@@ -247,6 +247,22 @@ def test_hub_ends_with_the_job_and_looks_longer_when_it_ended_badly(code: int):
     run(story())
 
 
+def test_hub_that_ends_while_peers_are_connected_says_nothing():
+    async def story() -> None:
+        async with serving() as hub:
+            peer, stranger = await connect(hub.port, "a/1"), await connect(hub.port)
+            await peer.send("a/1", RANK)
+            await hub.until(lambda s: s.ranks)
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await peer.close()
+        await stranger.close()
+
+    run(story())
+
+
 def test_peer_that_is_no_hub_is_named():
     async def story() -> None:
         async with serving() as hub:

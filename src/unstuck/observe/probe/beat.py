@@ -32,6 +32,7 @@ class Beat:
         self._groups = groups
         self._log = log
         self._about = about
+        self._pid = os.getpid()
         self._main = threading.main_thread().ident or 0
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -55,17 +56,16 @@ class Beat:
             self.look()
 
     def look(self) -> None:
-        """Write one report now. Skipped when another thread is at it."""
-        if not self._lock.acquire(timeout=0.05):
+        """Write one report now. Skipped when another thread is at it, and in a fork."""
+        if os.getpid() != self._pid or not self._lock.acquire(timeout=0.05):
             return
         try:
             now = time.monotonic()
             self._page.report(self._report())
             self._page.beat(now)
         except Exception as error:
-            self.problem = f"{type(error).__name__}: {error}"
             with contextlib.suppress(Exception):
-                self._page.report({**self._about, "phase": self.phase, "problem": self.problem})
+                self._report_failure(f"{type(error).__name__}: {error}")
         finally:
             self._lock.release()
 
@@ -84,6 +84,12 @@ class Beat:
             "failure": self.ending.failure,
             "problem": self.problem,
         }
+
+    def _report_failure(self, problem: str) -> None:
+        """Say what failed this time, and that Python code runs all the same."""
+        phase = self.ending.phase or self.phase
+        self._page.report({**self._about, "phase": phase, "problem": self.problem or problem})
+        self._page.beat(time.monotonic())
 
     def _publish_members(self) -> None:
         """Members change rarely and may be many: they have a file of their own."""

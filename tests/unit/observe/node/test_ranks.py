@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from children import PAGE, Child, child, rank_env, until, write_page
-from unstuck.observe.node import procfs
 from unstuck.observe.node.ranks import RankWatcher
 from unstuck.observe.probe.page import PageWriter
 
@@ -91,7 +90,7 @@ def test_pending_receive_is_in_flight(rank: Child, watcher: RankWatcher):
 
 def test_evidence_is_forgotten_when_the_rank_moves(rank: Child, watcher: RankWatcher):
     watcher.look(time.monotonic())
-    until(lambda: "read" in procfs.waits_in(rank.pid))
+    rank.until_idle()
     watcher.take_stack()
     state = watcher.look(time.monotonic())
     assert state.stack[-1].file == str(rank.script)

@@ -17,7 +17,7 @@ SLEEPER = "import ctypes\ndef read_device(n):\n    return ctypes.PyDLL(None).sle
 def test_stack_of_a_living_process_ends_at_its_script(tmp_path: Path):
     with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
         base, ident = rank.do("(base, about['main_thread'])")
-        until(lambda: "read" in procfs.waits_in(rank.pid))
+        rank.until_idle()
         text = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
         frames = stacks.main_thread(text, ident)
 

@@ -1,6 +1,5 @@
 """The user's own frames are told from libraries'."""
 
-import os
 import subprocess
 import sys
 import sysconfig
@@ -12,17 +11,19 @@ import pytest
 import unstuck
 from unstuck.observe.probe import frames
 
+PATHS = sysconfig.get_paths()
+
 
 @pytest.mark.parametrize(
     "file",
     [
         threading.__file__,
-        os.path.join(sysconfig.get_paths()["purelib"], "torch", "nn", "module.py"),
+        f"{PATHS['purelib']}/torch/nn/module.py",
         "/opt/other/lib/python3.12/site-packages/numpy/core.py",
         "/usr/lib/python3/dist-packages/yaml.py",
         "/opt/conda/lib/python3.11/json/decoder.py",
-        os.path.join(os.path.dirname(unstuck.__file__), "observe", "probe", "beat.py"),
-        os.path.join(sysconfig.get_paths()["scripts"], "torchrun"),
+        str(Path(unstuck.__file__).parent / "observe" / "probe" / "beat.py"),
+        f"{PATHS['scripts']}/torchrun",
         "<frozen runpy>",
         "<string>",
     ],
@@ -33,7 +34,7 @@ def test_library_code(file: str):
 
 @pytest.mark.parametrize(
     "file",
-    [__file__, "/home/ann/train.py", "train.py", os.path.join(sys.prefix, "app", "train.py")],
+    [__file__, "/home/ann/train.py", "train.py", f"{sys.prefix}/app/train.py"],
 )
 def test_user_code(file: str):
     assert frames.is_user_code(file)

@@ -1,0 +1,144 @@
+"""A command under `unstuck run` behaves as without it: input, output, signals, exit code."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from children import until
+
+Start = Callable[..., subprocess.Popen[str]]
+HANDLER = (
+    "import signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+    "signal.signal(signal.SIGUSR1, lambda *_: print('usr1', flush=True))\n"
+    "print('ready', flush=True)\n"
+    "time.sleep(600)\n"
+)
+STUBBORN = (
+    "import signal, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\n"
+    "print('ready', flush=True)\n"
+    "while True: time.sleep(600)\n"
+)
+OUTLIVES = (
+    "import os, subprocess, sys, time\n"
+    "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],\n"
+    "    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)\n"
+    "print(left.pid, flush=True)\n"
+    "os.kill(os.getpid(), 9)\n"
+)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*argv: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "unstuck", "run", "--run-dir", str(tmp_path / "run")]
+        process = subprocess.Popen(
+            [*command, "--", *argv],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        process.wait()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def own(err: str) -> str:
+    """Return what the command itself wrote: the one line of ours comes first."""
+    first, _, rest = err.partition("\n")
+    assert first.startswith("unstuck: watching; incidents go to ")
+    return rest
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -9 $$", 137)]
+)
+def test_exit_code_is_the_commands(start: Start, script: str, code: int):
+    process = start("sh", "-c", script)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, own(err)) == (code, "", "")
+
+
+def test_input_and_output_are_the_commands(start: Start):
+    process = start("cat", stdin=subprocess.PIPE)
+    out, err = process.communicate("some words\n", timeout=60)
+    assert (process.returncode, out, own(err)) == (0, "some words\n", "")
+
+
+def test_run_directory_names_the_run_and_holds_nothing_live_afterwards(
+    start: Start, tmp_path: Path
+):
+    process = start("sh", "-c", "echo $UNSTUCK_LIVE_DIR; ls $UNSTUCK_LIVE_DIR/..")
+    out, _ = process.communicate(timeout=60)
+    live = Path(out.splitlines()[0])
+
+    assert live.name in out.splitlines()[1:]
+    assert not live.exists()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["unstuck.json"]
+
+
+def test_missing_command_is_the_users_to_put_right(start: Start):
+    process = start("no-such-launcher")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert "there is no command no-such-launcher" in err
+
+
+@pytest.mark.parametrize(("mode", "said"), [(0o644, "may not be executed"), (0o755, "cannot be")])
+def test_script_that_cannot_be_executed(start: Start, tmp_path: Path, mode: int, said: str):
+    script = tmp_path / "train"
+    script.write_text("print(1)\n")
+    script.chmod(mode)
+    process = start(str(script))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_signals_reach_the_command(start: Start):
+    process = start(sys.executable, "-c", HANDLER)
+    assert line(process) == "ready"
+    process.send_signal(signal.SIGUSR1)
+    assert line(process) == "usr1"
+    process.terminate()
+    assert process.wait(30) == 7
+
+
+def test_second_request_to_end_is_an_order(start: Start):
+    process = start(sys.executable, "-c", STUBBORN)
+    assert line(process) == "ready"
+    process.terminate()
+    assert line(process) == "no"
+    process.terminate()
+    assert process.wait(30) == 137
+
+
+def test_what_outlives_a_killed_launcher_is_ended(start: Start):
+    process = start(sys.executable, "-c", OUTLIVES)
+    left = int(line(process))
+    assert process.wait(30) == 137
+    assert process.stderr is not None
+    assert "ended 1 processes that outlived" in process.stderr.read()
+    until(lambda: not Path(f"/proc/{left}").exists())

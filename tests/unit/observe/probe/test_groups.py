@@ -1,0 +1,46 @@
+"""The process groups of a real rank: members in a file, counters on the page."""
+
+import json
+
+from children import until
+from pairs import Pair
+
+
+def test_members_and_counters(pair: Pair):
+    pair.both("both = dist.new_group([0, 1], group_desc='pair of two')")
+    pair.both("[dist.all_reduce(torch.ones(4), group=both) for _ in range(3)] and None")
+    name = pair.ranks[0].do("both.group_name")
+    until(lambda: pair.page(0).report["groups"].get(name) == 3)
+    members = json.loads(pair.file(0, "groups").read_text())
+
+    assert members["0"]["ranks"] == members[name]["ranks"] == [0, 1]
+    assert members[name]["description"] == "pair of two"
+    assert members[name]["backend"] == "gloo"
+
+
+def test_group_of_one_rank_is_known_to_its_member_only(pair: Pair):
+    pair.both("alone = dist.new_group([1])")
+    pair.ranks[1].do("dist.barrier(alone)")
+    name = pair.ranks[1].do("alone.group_name")
+    until(lambda: pair.page(1).report["groups"].get(name) == 1)
+    assert name not in pair.page(0).report["groups"]
+
+
+def test_how_far_a_rank_got_stays_true_after_the_end_of_a_group(pair: Pair):
+    pair.both("passing = dist.new_group([0, 1])")
+    name = pair.ranks[0].do("passing.group_name")
+    pair.both("[dist.barrier(passing) for _ in range(2)] and None")
+    pair.both("dist.destroy_process_group(passing)")
+    for rank in (0, 1):
+        assert pair.page(rank).report["groups"][name] == 2
+
+
+def test_collective_that_waits_is_enqueued_but_not_completed(pair: Pair):
+    pair.settle()
+    before = pair.done(0)
+    pair.ranks[0].tell("dist.barrier()")
+    until(lambda: pair.done(0) == before + 1)
+    until(lambda: any(e > c for e, c in pair.page(0).report["status"].values()))
+    pair.ranks[1].do("dist.barrier()")
+    pair.ranks[0].answer()
+    until(lambda: all(e == c for e, c in pair.page(0).report["status"].values()))
