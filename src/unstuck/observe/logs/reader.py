@@ -147,8 +147,12 @@ class Reader:
 
     def _thinned(self, hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Leave out the literals that come so often that they cannot be the news."""
-        self._hits.update(index for _, index in hits)
-        return [hit for hit in hits if self._hits[hit[1]] <= MOST_HITS]
+        kept: list[tuple[int, int]] = []
+        for hit in hits:
+            self._hits[hit[1]] += 1
+            if self._hits[hit[1]] <= MOST_HITS:
+                kept.append(hit)
+        return kept
 
     def anchors_of(self, hits: Iterable[tuple[int, int]]) -> set[int]:
         """Return the anchors among these hits, without the words that only look like failures."""

@@ -26,7 +26,8 @@ _FAILURE = re.compile(
     r"|^\W*Killed\W*$|\bpanic:|^terminate called"
 )
 _QUIET = re.compile(
-    r"\bno errors?\b|\b0 errors?\b|errors?[=:]\s*(?:0|none|false)\b|ignore_errors|on_error",
+    r"\bno errors?\b|\b0 errors?\b|\berrors?[=:]\s*(?:0(?![.\d])|none\b|false\b)|ignore_errors"
+    r"|on_error",
     re.IGNORECASE,
 )
 _SAME = (
