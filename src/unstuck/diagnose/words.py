@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 from unstuck.model.rank import CodeLine
 
-_MOST_PIECES = 8
+_MOST_HOLES = 3
+_MANY = 8
+_MOST_RUNS = 6
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
@@ -15,28 +17,46 @@ def ranks_text(ranks: Iterable[int]) -> str:
         >>> ranks_text([3, 1, 0])
         'ranks 0,1,3'
     """
-    ordered = sorted(set(ranks))
-    if len(ordered) == 1:
-        return f"rank {ordered[0]}"
-    return f"ranks {numbers_text(ordered)}"
+    found = sorted(set(ranks))
+    return f"rank {found[0]}" if len(found) == 1 else f"ranks {numbers_text(found)}"
 
 
-def numbers_text(ordered: list[int]) -> str:
-    """Write ascending numbers with runs of three and more as `a-b`, cut after a few pieces."""
-    pieces: list[str] = []
-    start = 0
-    while start < len(ordered) and len(pieces) < _MOST_PIECES:
-        end = start
-        while end + 1 < len(ordered) and ordered[end + 1] == ordered[end] + 1:
-            end += 1
-        if end - start >= 2:
-            pieces.append(f"{ordered[start]}-{ordered[end]}")
-            start = end + 1
+def numbers_text(numbers: Iterable[int]) -> str:
+    """Compress numbers: runs as `a-b`, few holes as `except`, a long rest as a count.
+
+    Example:
+        >>> numbers_text(n for n in range(512) if n != 17)
+        '0-511 except 17'
+    """
+    found = sorted(set(numbers))
+    if not found:
+        return "none"
+    runs = _runs(found)
+    holes = sorted(set(range(found[0], found[-1] + 1)) - set(found)) if len(runs) > 1 else []
+    if 0 < len(holes) <= _MOST_HOLES and len(found) >= _MANY:
+        return f"{found[0]}-{found[-1]} except {','.join(map(str, holes))}"
+    if len(runs) > _MOST_RUNS:
+        shown = ",".join(_run(run) for run in runs[:_MOST_RUNS])
+        return f"{shown},... ({len(found)} in all)"
+    return ",".join(_run(run) for run in runs)
+
+
+def _runs(found: list[int]) -> list[tuple[int, int]]:
+    runs = [(found[0], found[0])]
+    for number in found[1:]:
+        first, last = runs[-1]
+        if number == last + 1:
+            runs[-1] = (first, number)
         else:
-            pieces.append(str(ordered[start]))
-            start += 1
-    left = len(ordered) - start
-    return ",".join(pieces) + (f" and {left} more" if left else "")
+            runs.append((number, number))
+    return runs
+
+
+def _run(run: tuple[int, int]) -> str:
+    first, last = run
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
 
 
 def seconds_text(seconds: float) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from msgspec import structs
 from rich.text import Text
 
+from unstuck.diagnose.words import ranks_text
 from unstuck.explain.logs import Explanation
-from unstuck.explain.report import terminal, wording
+from unstuck.explain.report import terminal
 from unstuck.model.verdict import Evidence, Verdict
 from unstuck.observe.logs.templates import Cluster
 
@@ -153,7 +154,7 @@ class _LogBlock(terminal.Block):
         stuck = self.verdict.stuck
         if stuck is None or not stuck.waiting:
             return []
-        who = wording.named_ranks(stuck.waiting)
+        who = ranks_text(stuck.waiting)
         text = self.words["waits"].format(who=who, op=stuck.op, number=stuck.number)
         return self.row("waits", "dim", text)
 

@@ -23,6 +23,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from unstuck.diagnose.words import numbers_text, ranks_text
 from unstuck.explain.report import wording
 from unstuck.model.verdict import Cause, Culprit, Verdict
 
@@ -187,7 +188,7 @@ class Block:
         lines = [line for group in groups[:MOST_CULPRITS] for line in self._culprit(group)]
         rest = [c.rank for group in groups[MOST_CULPRITS:] for c in group]
         if rest:
-            lines += self.row("", "", f"and {wording.named_ranks(rest)}: see the bundle")
+            lines += self.row("", "", f"and {ranks_text(rest)}: see the bundle")
         return lines
 
     def _culprit(self, group: list[Culprit]) -> list[Text]:
@@ -199,7 +200,7 @@ class Block:
             label = f"rank {first.rank}"
         else:
             label = "ranks"
-            doing = f"{wording.ranks(c.rank for c in group)}: each {doing}"
+            doing = f"{numbers_text(c.rank for c in group)}: each {doing}"
         lines = self.row(label, "bold red", doing, style="bold")[:MOST_LINES_OF_DOING]
         where = self._where(group)
         if not first.file:
@@ -241,7 +242,7 @@ class Block:
         waiting = (stuck.waiting if stuck else ()) or verdict.victims
         if not waiting:
             return self._chain()
-        who = wording.named_ranks(waiting)
+        who = ranks_text(waiting)
         behind = set(verdict.victims) - set(waiting)
         since = self._since()
         if stuck is None:
@@ -255,7 +256,7 @@ class Block:
         for part in [line] if len(line) <= self.room else details:
             lines += self.row("", "", part)
         if behind:
-            lines += self.row("", "", f"{wording.named_ranks(behind)} wait behind them")
+            lines += self.row("", "", f"{ranks_text(behind)} wait behind them")
         return lines + self._chain()
 
     def _since(self) -> str:

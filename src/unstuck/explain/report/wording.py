@@ -1,7 +1,6 @@
 """Numbers and lists as people read them: ranks, sizes, durations, moments, places."""
 
 import math
-from collections.abc import Iterable
 from datetime import datetime
 
 from unstuck.model.verdict import StuckOperation
@@ -21,54 +20,6 @@ _DTYPES = {
 """The recorder's name for a type -> torch's name and its bytes."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-_MOST_HOLES = 3
-_MANY = 8
-_MOST_RUNS = 6
-
-
-def ranks(numbers: Iterable[int]) -> str:
-    """Compress a list of ranks.
-
-    Example:
-        ranks([0, 1, 3])                       # "0,1,3"
-        ranks(r for r in range(512) if r != 17)  # "0-511 except 17"
-    """
-    found = sorted(set(numbers))
-    if not found:
-        return "none"
-    runs = _runs(found)
-    plain = ",".join(_run(run) for run in runs)
-    holes = sorted(set(range(found[0], found[-1] + 1)) - set(found)) if len(runs) > 1 else []
-    if 0 < len(holes) <= _MOST_HOLES and len(found) >= _MANY:
-        return f"{found[0]}-{found[-1]} except {','.join(map(str, holes))}"
-    if len(runs) > _MOST_RUNS:
-        shown = ",".join(_run(run) for run in runs[:_MOST_RUNS])
-        return f"{shown},... ({len(found)} in all)"
-    return plain
-
-
-def named_ranks(numbers: Iterable[int]) -> str:
-    """Return `rank 3` or `ranks 0,1,3`."""
-    found = sorted(set(numbers))
-    return f"rank {found[0]}" if len(found) == 1 else f"ranks {ranks(found)}"
-
-
-def _runs(found: list[int]) -> list[tuple[int, int]]:
-    runs = [(found[0], found[0])]
-    for number in found[1:]:
-        first, last = runs[-1]
-        if number == last + 1:
-            runs[-1] = (first, number)
-        else:
-            runs.append((number, number))
-    return runs
-
-
-def _run(run: tuple[int, int]) -> str:
-    first, last = run
-    if first == last:
-        return str(first)
-    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
 
 
 def duration(seconds: float) -> str:

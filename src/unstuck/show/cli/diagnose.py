@@ -8,8 +8,9 @@ import click
 from unstuck._version import __version__
 from unstuck.collect import bundle
 from unstuck.diagnose.verdict import diagnose as find_cause
+from unstuck.diagnose.words import ranks_text
 from unstuck.explain.advice import advise
-from unstuck.explain.report import machine, terminal, wording
+from unstuck.explain.report import machine, terminal
 from unstuck.model.verdict import Verdict
 
 FOUND = 1
@@ -56,4 +57,4 @@ def _words(verdict: Verdict | None) -> str:
     if verdict is None:
         return "nothing wrong"
     blamed = [c.rank for c in verdict.culprits]
-    return f"{verdict.cause}, {wording.named_ranks(blamed)}" if blamed else str(verdict.cause)
+    return f"{verdict.cause}, {ranks_text(blamed)}" if blamed else str(verdict.cause)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from unstuck.diagnose.words import numbers_text
 from unstuck.explain.report import wording
 from unstuck.model.verdict import StuckOperation
 
@@ -20,7 +21,7 @@ from unstuck.model.verdict import StuckOperation
     ],
 )
 def test_ranks_are_compressed(numbers: list[int], text: str) -> None:
-    assert wording.ranks(numbers) == text
+    assert numbers_text(numbers) == text
 
 
 @pytest.mark.parametrize(
