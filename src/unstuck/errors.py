@@ -7,6 +7,9 @@
     │   │   ├── BundleNotFoundError           nothing is at that path
     │   │   ├── BundleDamagedError            a file of it is missing, cut short or unreadable
     │   │   └── BundleSchemaError             written with a schema this version does not know
+    │   ├── DumpError                         what was given are no flight-recorder dumps
+    │   │   ├── DumpDamagedError              a dump is cut short or does not hold what it should
+    │   │   └── DumpUnsafeError               a pickle that would run code when loaded
     │   └── RecordError                       a knowledge-base record cannot be used
     │       └── RecordNotFoundError           there is no record of that name
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
@@ -64,6 +67,18 @@ class BundleDamagedError(BundleError):
 
 class BundleSchemaError(BundleError):
     """The bundle was written with a schema this version does not know."""
+
+
+class DumpError(UserError):
+    """What was given cannot be read as flight-recorder dumps."""
+
+
+class DumpDamagedError(DumpError):
+    """A dump is cut short or does not hold what it should."""
+
+
+class DumpUnsafeError(DumpError):
+    """A pickle asks to load or call code; a dump never does."""
 
 
 class RecordError(UserError):
