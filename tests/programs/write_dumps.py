@@ -53,6 +53,8 @@ def step(number: int, first: dist.ProcessGroup, second: dist.ProcessGroup) -> No
         dist.broadcast(torch.ones(4), src=0)
     elif not (at_fault and FAULT == "skipped"):
         dist.all_reduce(torch.ones(4))
+    if FAULT == "skipped":
+        dist.barrier()
     groups = (second, first) if at_fault and FAULT == "inversion" else (first, second)
     for group in groups:
         dist.all_gather([torch.ones(2) for _ in range(4)], torch.ones(2), group=group)
@@ -64,6 +66,4 @@ second = dist.new_group([0, 1, 2, 3], group_desc="second")
 threading.Thread(target=write_and_leave, daemon=True).start()
 for number in range(STEPS):
     step(number, first, second)
-if FAULT == "skipped":
-    dist.barrier()
 time.sleep(3 * DUMP_AFTER)
