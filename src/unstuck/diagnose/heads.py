@@ -99,10 +99,22 @@ def _head(state: RankState) -> Head | None:
     if call in POINT_TO_POINT and state.p2p:
         return _p2p_head(state, call)
     collective = _newest(state, call) if call and call not in POINT_TO_POINT else None
-    collective = collective or _oldest(state)
+    if collective:
+        return collective
+    age, collective = _oldest(state)
+    if state.p2p and runs_in_order(state):
+        first = max(one.age for one in state.p2p)
+        if first > age:
+            chosen = tuple(one for one in state.p2p if one.age == first)
+            return Head(_p2p_group(state, chosen[0].group), 0, chosen)
     if collective:
         return collective
     return _p2p_head(state, call) if state.p2p else None
+
+
+def runs_in_order(state: RankState) -> bool:
+    """Tell whether a device carries the operations out in the order in which they were issued."""
+    return any("nccl" in progress.backend for progress in state.groups)
 
 
 def _p2p_head(state: RankState, call: str) -> Head:
@@ -126,8 +138,8 @@ def _p2p_group(state: RankState, name: str) -> GroupKey:
     return (name, 0, -1, -1)
 
 
-def _oldest(state: RankState) -> Head | None:
-    """Take the oldest incomplete collective: run-ahead work behind it waits for it."""
+def _oldest(state: RankState) -> tuple[float, Head | None]:
+    """Take the oldest incomplete collective, with its age: run-ahead work waits for it."""
     best: Head | None = None
     best_age = -1.0
     for progress in state.groups:
@@ -139,7 +151,7 @@ def _oldest(state: RankState) -> Head | None:
         if age > best_age:
             number = first.number if first else progress.completed + 1
             best, best_age = Head(group_key(progress), number), age
-    return best
+    return best_age, best
 
 
 def _newest(state: RankState, call: str) -> Head | None:
