@@ -68,6 +68,7 @@ def build_graph(job: Job, fallen: Iterable[int] = ()) -> WaitGraph:
 
 def _add_operations(graph: WaitGraph) -> None:
     index: dict[tuple[GroupKey, int], int] = {}
+    links: list[list[int]] = []  # one list for all ranks that point at the same operation
     for rank in sorted(graph.heads):
         head = graph.heads[rank]
         node = None if head.p2p else index.get((head.group, head.number))
@@ -75,10 +76,11 @@ def _add_operations(graph: WaitGraph) -> None:
             graph.operations.append(head)
             graph.waiting.append([])
             node = -len(graph.operations)
+            links.append([node])
             if not head.p2p:
                 index[head.group, head.number] = node
         graph.waiters(node).append(rank)
-        graph.edges[rank] = [node]
+        graph.edges[rank] = links[-node - 1]
         graph.node_of[rank] = node
 
 

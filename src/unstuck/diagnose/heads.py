@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
+
+from msgspec import Struct
 
 from unstuck.diagnose.blocked import POINT_TO_POINT, call_in_progress, is_blocked
 from unstuck.diagnose.standing import Job, Standing
@@ -23,8 +26,10 @@ class Group:
     progress: list[GroupProgress] = field(default_factory=list[GroupProgress])
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+_AGE = attrgetter("age")
+
+
+class Head(Struct, frozen=True, gc=False):
     """What a rank waits in: one collective of a group, or sends and receives."""
 
     group: GroupKey
@@ -43,11 +48,11 @@ def group_key(progress: GroupProgress) -> GroupKey:
 def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
     """Collect the progress of all reporting members, only for the groups asked for."""
     wanted = set(keys)
+    names = {key[0] for key in wanted}
     groups: dict[GroupKey, Group] = {}
     for rank in sorted(job.states):
         for progress in job.states[rank].groups:
-            key = group_key(progress)
-            if key not in wanted:
+            if progress.name not in names or (key := group_key(progress)) not in wanted:
                 continue
             group = groups.get(key)
             if group is None:
@@ -102,10 +107,10 @@ def _head(state: RankState) -> Head | None:
     if collective:
         return collective
     age, collective = _oldest(state)
-    if state.p2p and runs_in_order(state):
-        first = max(one.age for one in state.p2p)
-        if first > age:
-            chosen = tuple(one for one in state.p2p if one.age == first)
+    if state.p2p:
+        first = max(state.p2p, key=_AGE)
+        if first.age > age and runs_in_order(state):
+            chosen = tuple(one for one in state.p2p if one.age == first.age)
             return Head(_p2p_group(state, chosen[0].group), 0, chosen)
     if collective:
         return collective
@@ -140,18 +145,21 @@ def _p2p_group(state: RankState, name: str) -> GroupKey:
 
 def _oldest(state: RankState) -> tuple[float, Head | None]:
     """Take the oldest incomplete collective, with its age: run-ahead work waits for it."""
-    best: Head | None = None
-    best_age = -1.0
+    best: GroupProgress | None = None
+    best_age, best_number = -1.0, 0
     for progress in state.groups:
-        if progress.enqueued <= progress.completed:
+        completed = progress.completed
+        if progress.enqueued <= completed:
             continue
         # What the recorder called pending may have completed since it was read.
-        first = next((one for one in progress.pending if one.number > progress.completed), None)
-        age = first.age if first else 0.0
+        pending = progress.pending
+        if pending and pending[0].number <= completed:
+            pending = [one for one in pending if one.number > completed]
+        age = pending[0].age if pending else 0.0
         if age > best_age:
-            number = first.number if first else progress.completed + 1
-            best, best_age = Head(group_key(progress), number), age
-    return best_age, best
+            best, best_age = progress, age
+            best_number = pending[0].number if pending else completed + 1
+    return best_age, Head(group_key(best), best_number) if best else None
 
 
 def _newest(state: RankState, call: str) -> Head | None:
