@@ -9,7 +9,7 @@ rank the operation it is stuck in. `snapshot` shows this as live watching would,
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
@@ -61,8 +61,6 @@ class Simulation:
     layout: Layout
     fault: Fault
     ahead: int = 0
-    stuck_at: list[int] = field(default_factory=list[int])
-    """Per rank the number of the call it cannot complete, once `spread` was run."""
 
     def call(self, number: int) -> Call:
         """Give the call of a number, over all steps."""
@@ -141,12 +139,39 @@ def spread(simulation: Simulation) -> list[int]:
     return stuck_at
 
 
-def issued(simulation: Simulation, stage: int, stuck_at: int, ahead: int) -> list[Issued]:
-    """List the calls that a rank of a stage has issued from the one on that it is stuck in."""
-    counts = Counter(_counts(simulation, stage, stuck_at))
+def waits(simulation: Simulation, rank: int) -> bool:
+    """Tell whether a rank waits in an operation; the one at fault may do something else."""
+    fault = simulation.fault
+    return rank != fault.rank or fault.kind in (FaultKind.WRONG_OP, FaultKind.INVERSION)
+
+
+def inverts(simulation: Simulation, rank: int) -> bool:
+    """Tell whether a rank issues two operations in the wrong order."""
+    fault = simulation.fault
+    return rank == fault.rank and fault.kind is FaultKind.INVERSION
+
+
+def issued(
+    simulation: Simulation, stage: int, stuck_at: int, *, inverted: bool = False
+) -> tuple[Issued, ...]:
+    """List what a waiting rank has issued and not completed, in its own order."""
+    ahead = simulation.ahead
+    if not inverted:
+        return tuple(_from(simulation, stage, stuck_at, ahead + 1))
+    first, second, *more = _from(simulation, stage, stuck_at, max(ahead, 1) + 1)
+    return (second, *((first, *more) if ahead else ()))
+
+
+def calls_of(simulation: Simulation, stage: int, upto: int) -> list[Issued]:
+    """List all calls of a stage before a number: what its ranks have completed."""
+    count = sum(_counts(simulation, stage, upto).values())
+    return _from(simulation, stage, 0, count)
+
+
+def _from(simulation: Simulation, stage: int, number: int, most: int) -> list[Issued]:
+    counts = Counter(_counts(simulation, stage, number))
     found: list[Issued] = []
-    number = stuck_at
-    while len(found) <= ahead:
+    while len(found) < most:
         call = simulation.call(number)
         if call.involves(stage):
             kind = _kind(call, stage)
@@ -154,11 +179,6 @@ def issued(simulation: Simulation, stage: int, stuck_at: int, ahead: int) -> lis
             found.append(Issued(call, number, counts[kind], kind))
         number += 1
     return found
-
-
-def completed(simulation: Simulation, stage: int, stuck_at: int) -> dict[str, int]:
-    """Count what a rank of a stage has completed per kind before the call it is stuck in."""
-    return _counts(simulation, stage, stuck_at)
 
 
 def _counts(simulation: Simulation, stage: int, upto: int) -> Counter[str]:
@@ -180,7 +200,7 @@ def _kind(call: Call, stage: int) -> str:
 def snapshot(simulation: Simulation) -> Snapshot:
     """Show the job as live watching would see it a minute after the fault."""
     layout = simulation.layout
-    stuck_at = simulation.stuck_at or spread(simulation)
+    stuck_at = spread(simulation)
     painter = _Painter(simulation)
     ranks = tuple(painter.state(rank, stuck_at[rank]) for rank in range(layout.size))
     hosts = range((layout.size + PER_HOST - 1) // PER_HOST)
@@ -200,14 +220,18 @@ class _Painter:
             if any(c.kind == kind for c in simulation.layout.step)
         )
         self._progress: dict[tuple[str, str, int, int], GroupProgress] = {}
-        self._pending = cache(self._find_pending)
+        self._begun = cache(self._find_begun)
 
     def state(self, rank: int, stuck_at: int) -> RankState:
         fault = self._simulation.fault
         at_fault = rank == fault.rank
-        waits = not at_fault or fault.kind in (FaultKind.WRONG_OP, FaultKind.INVERSION)
         stage = self._layout.place(rank)[1]
-        done, begun = self._pending(stage, stuck_at, at_fault, waits)
+        done, begun = self._begun(
+            stage,
+            stuck_at,
+            waiting=waits(self._simulation, rank),
+            inverted=inverts(self._simulation, rank),
+        )
         return RankState(
             rank=rank,
             host=f"host{rank // PER_HOST}",
@@ -217,7 +241,7 @@ class _Painter:
             phase="run",
             beat_age=STALLED if at_fault and fault.kind is FaultKind.STOPPED else 0.1,
             stalled_for=STALLED,
-            in_flight=waits,
+            in_flight=bool(begun),
             pace=_PACE,
             groups=tuple(self._group(kind, rank, done, begun) for kind in self._kinds),
             p2p=self._messages(rank, begun),
@@ -226,24 +250,19 @@ class _Painter:
             stack_age=0.5,
         )
 
-    def _find_pending(
-        self, stage: int, stuck_at: int, at_fault: bool, waits: bool
+    def _find_begun(
+        self, stage: int, stuck_at: int, *, waiting: bool, inverted: bool
     ) -> tuple[Counter[str], tuple[Issued, ...]]:
-        simulation = self._simulation
-        done = _counts(simulation, stage, stuck_at)
-        if not waits:
+        """Count what was completed and list what was issued; equal for all ranks but one."""
+        done = _counts(self._simulation, stage, stuck_at)
+        if not waiting:
             return done, ()
-        kind = simulation.fault.kind
-        ahead = simulation.ahead
-        if at_fault and kind is FaultKind.INVERSION:
-            first, second, *more = issued(simulation, stage, stuck_at, max(ahead, 1))
-            return done, (second, *((first, *more) if ahead else ()))
-        return done, tuple(issued(simulation, stage, stuck_at, ahead))
+        return done, issued(self._simulation, stage, stuck_at, inverted=inverted)
 
     def _process(self, rank: int) -> Process:
         pid = 1000 + rank
         fault = self._simulation.fault
-        if rank != fault.rank or fault.kind in (FaultKind.WRONG_OP, FaultKind.INVERSION):
+        if waits(self._simulation, rank):
             return Process(pid, "S", "futex_wait_queue")
         if fault.kind is FaultKind.DEAD:
             return Process(pid, "gone", exit_code=-9, gone_for=STALLED)
@@ -312,7 +331,7 @@ class _Painter:
             )
             for position, one in enumerate(begun)
             if one.call.kind == "hop"
-        )
+        )[:_MOST_PENDING]
 
 
 _ASLEEP = (CodeLine("train.py", 31, "evaluate", "time.sleep(3600)", user=True),)
