@@ -24,6 +24,7 @@ from unstuck.model.rank import (
     RankState,
 )
 from unstuck.model.snapshot import NodeState, Snapshot
+from unstuck.model.verdict import Cause
 
 NOW = 1_800_000_000.0
 STALLED = 60.0
@@ -43,6 +44,16 @@ class FaultKind(StrEnum):
     STOPPED = "stopped"
     WRONG_OP = "wrong-op"
     INVERSION = "inversion"
+
+
+CAUSES = {
+    FaultKind.STUCK: Cause.BUSY_ELSEWHERE,
+    FaultKind.DEAD: Cause.PROCESS_CRASH,
+    FaultKind.STOPPED: Cause.PROCESS_STOPPED,
+    FaultKind.WRONG_OP: Cause.COLLECTIVE_MISMATCH,
+    FaultKind.INVERSION: Cause.ORDER_INVERSION,
+}
+"""The cause that a verdict must give for each."""
 
 
 @dataclass(frozen=True, slots=True)
