@@ -68,7 +68,9 @@ def make_roster(dumps: Sequence[Dump], refused: Iterable[int] = ()) -> Roster:
         backend = backend_of(dump.content)
         for name, config in dump.content.pg_config.items():
             told = str(config.get("ranks", ""))
-            ranks = cache.setdefault(told, tuple(int(n) for n in _NUMBER.findall(told)))
+            if told not in cache:
+                cache[told] = tuple(map(int, _NUMBER.findall(told)))
+            ranks = cache[told]
             if name and ranks:
                 listed[backend, name][ranks] = None
             if ranks and (config.get("desc") == DEFAULT or _is_world(ranks)):

@@ -17,6 +17,7 @@ MOST_NESTED = 64
 """Containers may be open inside each other this deep; torch needs seven."""
 
 _UINT8, _UINT32, _UINT64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
+_KEYS = frozenset({str, int, float, bool})
 _GET, _PUT, _STOP = b"hq."
 _RUNS_CODE = {
     b"c"[0]: "GLOBAL",
@@ -147,19 +148,16 @@ class _Machine:
         cast("list[Any]", self._stack[-1]).extend(items)
 
     def set_item(self) -> None:
-        key, value = self.last(2)
-        self._set(self._stack[-1], key, value)
+        self._set(self.last(2))
 
     def set_items(self) -> None:
-        items = self._items()
-        target = self._stack[-1]
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            self._set(target, key, value)
+        self._set(self._items())
 
-    def _set(self, target: object, key: object, value: object) -> None:
-        if type(target) is not dict or type(key) not in (str, int, float, bool):
-            raise TypeError(key)
-        target[key] = value
+    def _set(self, items: list[Any]) -> None:
+        target, keys = self._stack[-1], items[::2]
+        if type(target) is not dict or not _KEYS.issuperset(map(type, keys)):
+            raise TypeError(keys)
+        cast("dict[Any, Any]", target).update(zip(keys, items[1::2], strict=True))
 
     def text(self) -> None:
         self.push(self._take(self.number(_UINT32)).decode())
