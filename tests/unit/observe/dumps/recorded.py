@@ -45,7 +45,9 @@ def started(number: int, op: str = "all_reduce", **fields: Any) -> dict[str, Any
         entry(
             number,
             op,
-            **{"state": "started", "retired": False, "time_discovered_completed_ns": None},
+            state="started",
+            retired=False,
+            time_discovered_completed_ns=None,
         )
         | fields
     )

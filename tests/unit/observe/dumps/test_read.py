@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import dump, entry, put, put_json
 
+from recorded import dump, entry, put, put_json
 from unstuck.errors import DumpDamagedError, DumpError, DumpUnsafeError
 from unstuck.observe.dumps.read import MOST_BYTES, find, rank_of, read, read_file
 

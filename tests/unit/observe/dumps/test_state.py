@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import START, dump, entry, message, put, put_json, scheduled, started
 
+from recorded import START, dump, entry, message, put, put_json, scheduled, started
 from unstuck.diagnose.verdict import diagnose
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
