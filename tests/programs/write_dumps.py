@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def anonymous(content: bytes) -> bytes:
 
 
 def write() -> None:
-    bindings: Any = torch._C._distributed_c10d
+    bindings = import_module("torch._C._distributed_c10d")
     (TARGET / f"trace_{RANK}.json").write_bytes(anonymous(bindings._dump_fr_trace_json()))
     (TARGET / f"trace_{RANK}").write_bytes(anonymous(bindings._dump_fr_trace()))
 
@@ -61,8 +62,8 @@ def step(number: int, first: dist.ProcessGroup, second: dist.ProcessGroup) -> No
 
 
 dist.init_process_group("gloo")
-first = dist.new_group([0, 1, 2, 3], group_desc="first")
-second = dist.new_group([0, 1, 2, 3], group_desc="second")
+first: Any = dist.new_group([0, 1, 2, 3], group_desc="first")
+second: Any = dist.new_group([0, 1, 2, 3], group_desc="second")
 threading.Thread(target=write_and_leave, daemon=True).start()
 for number in range(STEPS):
     step(number, first, second)
