@@ -14,6 +14,8 @@ from msgspec import Struct
 from unstuck.observe.dumps.read import Content, Dump, Entry
 
 _NUMBER = re.compile(r"\d{1,7}")
+_MOST_LETTERS = 8 << 20
+"""Of a list of members: enough for a million."""
 DEFAULT = "default_pg"
 
 GroupId = tuple[str, str]
@@ -67,7 +69,7 @@ def make_roster(dumps: Sequence[Dump], refused: Iterable[int] = ()) -> Roster:
     for dump in dumps:
         backend = backend_of(dump.content)
         for name, config in dump.content.pg_config.items():
-            told = str(config.get("ranks", ""))
+            told = str(config.get("ranks", ""))[:_MOST_LETTERS]
             if told not in cache:
                 cache[told] = tuple(map(int, _NUMBER.findall(told)))
             ranks = cache[told]

@@ -25,7 +25,7 @@ def notes(reading: Reading, snapshot: Snapshot) -> tuple[Evidence, ...]:
     found += _versions(reading)
     found += _guesses(reading)
     places = {dump.path.parent for dump in reading.dumps}
-    found += [Evidence(str(file.name), text, file=str(file)) for file, text in error_files(places)]
+    found += [Evidence(place, text, file=str(file)) for file, place, text in error_files(places)]
     return tuple(found)
 
 

@@ -9,10 +9,10 @@ A dump does not say which rank wrote it: the last number of its file's name does
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from unstuck.errors import DumpDamagedError, DumpError
 from unstuck.observe.dumps.unpickle import loads
@@ -20,7 +20,11 @@ from unstuck.observe.dumps.unpickle import loads
 MOST_BYTES = 256 << 20
 """Of one file. 2,000 entries with stacks need half a megabyte."""
 _LAST_NUMBER = re.compile(r"(?<!\d)(\d{1,7})(?=\D*$)")
+_ERROR_FILES = ("error*.json", "*/error*.json", "*/*/error*.json", "*/*/*/error*.json")
 _ENDINGS = ("", ".json", ".pickle", ".pkl", ".bin", ".dump", ".trace")
+
+Number = Annotated[int, Meta(ge=-(2**31), le=2**62)]
+"""Any count, size or time in nanoseconds that makes sense."""
 
 
 class Frame(Struct, frozen=True):
@@ -28,7 +32,7 @@ class Frame(Struct, frozen=True):
 
     name: str = ""
     filename: str = ""
-    line: int = 0
+    line: Number = 0
 
 
 class Entry(Struct, frozen=True):
@@ -36,19 +40,19 @@ class Entry(Struct, frozen=True):
 
     process_group: str | tuple[str, ...] = ""
     profiling_name: str = ""
-    pg_id: int = 0
-    record_id: int = 0
-    collective_seq_id: int = 0
-    p2p_seq_id: int = 0
-    op_id: int = 0
+    pg_id: Number = 0
+    record_id: Number = 0
+    collective_seq_id: Number = 0
+    p2p_seq_id: Number = 0
+    op_id: Number = 0
     is_p2p: bool | None = None
     state: str = ""
     retired: bool = False
-    time_created_ns: int = 0
-    time_discovered_started_ns: int | None = None
-    time_discovered_completed_ns: int | None = None
-    timeout_ms: int = 0
-    input_sizes: tuple[tuple[int, ...], ...] = ()
+    time_created_ns: Number = 0
+    time_discovered_started_ns: Number | None = None
+    time_discovered_completed_ns: Number | None = None
+    timeout_ms: Number = 0
+    input_sizes: tuple[tuple[Number, ...], ...] = ()
     input_dtypes: tuple[str, ...] = ()
     frames: tuple[Frame, ...] = ()
 
@@ -80,7 +84,7 @@ class Content(Struct, frozen=True):
 
     version: str
     pg_config: dict[str, dict[str, Any]] = {}
-    pg_status: dict[str, dict[str, int]] = {}
+    pg_status: dict[str, dict[str, Number]] = {}
     entries: tuple[Entry, ...] = ()
 
 
@@ -114,16 +118,34 @@ class Reading(Struct, frozen=True):
     """Ranks whose only file could not be read."""
 
 
+class _Foreign(DumpDamagedError):
+    """JSON or a pickle of something else: no news among dumps."""
+
+
 def find(paths: Iterable[Path]) -> list[Path]:
-    """List the files that may be dumps: those given, and those in the directories given."""
+    """List the files that may be dumps: those given, and those in the directories given.
+
+    A directory without any may hold one directory a node.
+    """
     found: list[Path] = []
     for path in paths:
         try:
-            inside = sorted(path.iterdir(), key=_by_number) if path.is_dir() else None
+            if not path.is_dir():
+                found.append(path)
+                continue
+            inside = _inside(path)
+            if not inside:
+                inside = [one for home in sorted(path.iterdir()) for one in _inside(home)]
         except OSError as error:
             raise DumpError(f"{path} cannot be read: {error.strerror}") from error
-        found += [path] if inside is None else [one for one in inside if looks_like_dump(one)]
+        found += inside
     return found
+
+
+def _inside(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return []
+    return [one for one in sorted(path.iterdir(), key=_by_number) if looks_like_dump(one)]
 
 
 def looks_like_dump(path: Path) -> bool:
@@ -151,6 +173,8 @@ def read(paths: Iterable[Path]) -> Reading:
             dumps.append(read_file(path))
         except DumpError as error:
             errors[path] = error
+    if dumps:
+        errors = {path: error for path, error in errors.items() if not isinstance(error, _Foreign)}
     if not dumps:
         raise _nothing_read(errors)
     lost = {rank for path in errors if (rank := rank_of(path)) is not None}
@@ -203,7 +227,9 @@ def _content(name: str, data: bytes) -> Content:
     except DumpError as error:
         raise type(error)(f"{name} {error.message}", hint=error.hint) from error
     except msgspec.ValidationError as error:
-        raise DumpDamagedError(f"{name} is not a flight-recorder dump: {error}") from error
+        # A wrong type further down is damage; without a version it is another kind of file.
+        kind = DumpDamagedError if " - at " in str(error) else _Foreign
+        raise kind(f"{name} is not a flight-recorder dump: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DumpDamagedError(f"{name} is cut short or damaged ({len(data)} bytes)") from error
     if content.version.partition(".")[0] != "2":
@@ -242,12 +268,13 @@ def _by_number(path: Path) -> tuple[int, str]:
     return (-1 if rank is None else rank, path.name)
 
 
-def error_files(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """Find torchrun's error files beside the dumps: each with the first line of its message."""
-    for home in (path if path.is_dir() else path.parent for path in paths):
-        for file in sorted(home.glob("**/error*.json"))[:64]:
+def error_files(homes: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
+    """Find torchrun's error files below directories: each with its place and first line."""
+    for home in sorted(homes):
+        files = (file for pattern in _ERROR_FILES for file in home.glob(pattern))
+        for file in sorted(files)[:64]:
             if text := _error_text(file):
-                yield file, text
+                yield file, str(file.relative_to(home)), text
 
 
 def _error_text(file: Path) -> str:

@@ -154,3 +154,18 @@ def test_a_prefix_with_dots_is_a_name_like_any_other(tmp_path: Path):
     content: dict[int, Any] = {0: dump(entry(1)), 1: dump(entry(1))}
     put(tmp_path, content, prefix="job.v1.rank")
     assert [one.rank for one in read([tmp_path]).dumps] == [0, 1]
+
+
+def test_other_json_among_dumps_is_neither_a_problem_nor_a_rank(tmp_path: Path):
+    put(tmp_path, {0: dump(entry(1))})
+    (tmp_path / "config_7.json").write_text('{"lr": 1}')
+    (tmp_path / "trace_1").write_bytes(pickle.dumps({"version": "2.10", "entries": 5}))
+    reading = read([tmp_path])
+    assert [path.name for path, _ in reading.problems] == ["trace_1"]
+    assert reading.refused == {1}
+
+
+def test_dumps_may_lie_in_one_directory_a_node(tmp_path: Path):
+    put(tmp_path / "node0", {0: dump(entry(1)), 1: dump(entry(1))})
+    put(tmp_path / "node1", {2: dump(entry(1)), 3: dump(entry(1))})
+    assert [one.rank for one in read([tmp_path]).dumps] == [0, 1, 2, 3]

@@ -70,7 +70,7 @@ def test_torchruns_error_files_are_quoted(tmp_path: Path, capsys: Capture):
     (tmp_path / "t" / "2").mkdir()
     (tmp_path / "t" / "2" / "error.json").write_text(json.dumps(error))
     assert main(["diagnose", str(tmp_path / "t")]) == 1
-    assert "error.json: ValueError: no such file\n" in capsys.readouterr().err
+    assert "2/error.json: ValueError: no such file\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
