@@ -24,6 +24,13 @@ def notes(reading: Reading, snapshot: Snapshot) -> tuple[Evidence, ...]:
         found.append(Evidence("dumps", told + _numbers(unseen)))
     found += _versions(reading)
     found += _guesses(reading)
+    if any(state.in_flight for state in snapshot.ranks):
+        last = max(dump.last_stamp for dump in reading.dumps)
+        text = (
+            "a dump does not say when it was written: durations count up to "
+            f"{snapshot.taken_at - last:.0f} s after the newest event in any of them"
+        )
+        found.append(Evidence("dumps", text))
     places = {dump.path.parent for dump in reading.dumps}
     found += [Evidence(place, text, file=str(file)) for file, place, text in error_files(places)]
     return tuple(found)

@@ -55,6 +55,11 @@ def test_what_was_missing_stands_beside_the_verdict_and_in_it(tmp_path: Path, ca
     assert any("is refused" in item["text"] for item in verdict["evidence"])
 
 
+def test_how_durations_are_counted_is_said(capsys: Capture):
+    main(["diagnose", str(GOLDEN / "absent")])
+    assert "durations count up to 60 s after the newest event" in capsys.readouterr().err
+
+
 def test_dumps_of_different_versions_are_read_and_told(tmp_path: Path, capsys: Capture):
     put(tmp_path, {0: dump(entry(1), started(2), size=2, version="2.4")})
     put(tmp_path, {1: dump(entry(1), size=2)})
