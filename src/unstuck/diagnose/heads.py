@@ -67,8 +67,9 @@ def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
 def find_heads(job: Job) -> dict[int, Head]:
     """Find the head of every living rank whose main thread waits in an operation."""
     heads: dict[int, Head] = {}
+    standings, live = job.standings, Standing.LIVE
     for rank, state in job.states.items():
-        if job.standings[rank] is not Standing.LIVE or not state.in_flight:
+        if not state.in_flight or standings[rank] is not live:
             continue
         if is_blocked(state) and (head := _head(state)):
             heads[rank] = head
@@ -108,9 +109,9 @@ def _head(state: RankState) -> Head | None:
         return collective
     age, collective = _oldest(state)
     if state.p2p:
-        first = max(state.p2p, key=_AGE)
-        if first.age > age and runs_in_order(state):
-            chosen = tuple(one for one in state.p2p if one.age == first.age)
+        first = max(map(_AGE, state.p2p))
+        if first > age and runs_in_order(state):
+            chosen = tuple(one for one in state.p2p if one.age == first)
             return Head(_p2p_group(state, chosen[0].group), 0, chosen)
     if collective:
         return collective
