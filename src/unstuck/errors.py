@@ -10,6 +10,9 @@
     │   ├── LogError                          what was given is not a log that can be read
     │   │   ├── LogNotFoundError              nothing is at that path
     │   │   └── LogUnreadableError            no permission, damaged, or its reader is missing
+    │   ├── DumpError                         what was given are no flight-recorder dumps
+    │   │   ├── DumpDamagedError              a dump is cut short or does not hold what it should
+    │   │   └── DumpUnsafeError               a pickle that would run code when loaded
     │   └── RecordError                       a knowledge-base record cannot be used
     │       └── RecordNotFoundError           there is no record of that name
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
@@ -79,6 +82,18 @@ class LogNotFoundError(LogError):
 
 class LogUnreadableError(LogError):
     """No permission, damaged, or the package that reads it is missing."""
+
+
+class DumpError(UserError):
+    """What was given cannot be read as flight-recorder dumps."""
+
+
+class DumpDamagedError(DumpError):
+    """A dump is cut short or does not hold what it should."""
+
+
+class DumpUnsafeError(DumpError):
+    """A pickle asks to load or call code; a dump never does."""
 
 
 class RecordError(UserError):

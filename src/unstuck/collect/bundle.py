@@ -100,6 +100,11 @@ def read(path: Path) -> Incident:
     )
 
 
+def is_at(path: Path) -> bool:
+    """Tell whether a directory is an incident bundle or holds one, whole or not."""
+    return any((path / name).exists() for name in FILES) or newest(path) is not None
+
+
 def newest(parent: Path) -> Path | None:
     """Return the incident of `parent` with the highest number, or None."""
     return max(_incidents(parent), key=_number, default=None)

@@ -7,6 +7,8 @@ outstanding while the thread sleeps or computes. The stack and the kernel decide
 import re
 from functools import lru_cache
 
+from msgspec import Struct
+
 from unstuck.model.rank import CodeLine, RankState
 
 BUSY_CPU = 0.5
@@ -25,7 +27,36 @@ _HOST_FILES = re.compile(
     r"torch/utils/data/|(^|/)(threading|queue|selectors|subprocess|socket)\.py$|"
     r"multiprocessing/|concurrent/futures/"
 )
-_NAPS = ("nanosleep", "nsleep")
+
+
+class StackView(Struct, frozen=True, gc=False):
+    """What a stack alone says. Most ranks of a job have one of a few stacks: read each once."""
+
+    call: str
+    """The function of torch.distributed that the thread is in, as far as it shows."""
+    in_call: bool
+    """The innermost frame is torch.distributed itself."""
+    on_host: bool
+    in_torch: bool
+    for_device: bool
+    calls: bool
+    """The innermost line calls a collective or waits for a device."""
+
+
+@lru_cache(8192)
+def view(stack: tuple[CodeLine, ...]) -> StackView:
+    """Read a stack that is not empty."""
+    inner = stack[0]
+    call = _call_in(stack)
+    for_device = bool(_WAITS_FOR_DEVICE.search(inner.text))
+    return StackView(
+        call=call,
+        in_call=bool(call) and inner.file.endswith("distributed_c10d.py"),
+        on_host=waits_on_host(inner),
+        in_torch=in_torch(inner),
+        for_device=for_device,
+        calls=for_device or bool(_CALL.search(inner.text)),
+    )
 
 
 def call_in_progress(state: RankState) -> str:
@@ -33,7 +64,11 @@ def call_in_progress(state: RankState) -> str:
 
     Example: `all_reduce`, `recv`, or an empty string when the stack says nothing.
     """
-    for line in state.stack:
+    return view(state.stack).call if state.stack else ""
+
+
+def _call_in(stack: tuple[CodeLine, ...]) -> str:
+    for line in stack:
         if line.file.endswith("distributed_c10d.py"):
             if line.function in POINT_TO_POINT or _COLLECTIVE.match(line.function):
                 return line.function
@@ -45,10 +80,11 @@ def call_in_progress(state: RankState) -> str:
 
 def is_asleep(state: RankState) -> bool:
     """Tell whether the main thread sleeps on a timer, as `time.sleep` does."""
-    if any(nap in state.process.waits_in for nap in _NAPS):
+    waits_in = state.process.waits_in
+    if "nanosleep" in waits_in or "nsleep" in waits_in:
         return True
     inner = innermost(state)
-    idle = state.process.cpu < BUSY_CPU and "futex" not in state.process.waits_in
+    idle = state.process.cpu < BUSY_CPU and "futex" not in waits_in
     return inner is not None and idle and "sleep(" in inner.text
 
 
@@ -56,17 +92,17 @@ def is_blocked(state: RankState) -> bool:
     """Tell whether the main thread waits in an operation, given that one is incomplete."""
     if state.gil_held or state.phase in ("exception", "exit") or is_asleep(state):
         return False
-    inner = innermost(state)
     running = state.process.cpu >= BUSY_CPU
-    if inner is None:
+    if not state.stack:
         return not running
-    if inner.file.endswith("distributed_c10d.py") and call_in_progress(state):
+    seen = view(state.stack)
+    if seen.in_call:
         return True
-    if waits_on_host(inner):
+    if seen.on_host:
         return False
     if running:
-        return _spins_for_device(state, inner)
-    return _waits_in_thread(state) if in_torch(inner) else _user_line_waits(state, inner)
+        return _spins_for_device(state, seen)
+    return (seen.calls and not seen.in_torch) or _waits_in_thread(state)
 
 
 def waits_on_host(line: CodeLine) -> bool:
@@ -94,16 +130,10 @@ def in_torch(line: CodeLine) -> bool:
     return not line.user and ("/torch/" in file or file.startswith("torch/"))
 
 
-def _spins_for_device(state: RankState, inner: CodeLine) -> bool:
+def _spins_for_device(state: RankState, seen: StackView) -> bool:
     # Waiting for a GPU burns a core, so there high cpu is no sign of work.
     on_gpu = any("nccl" in g.backend for g in state.groups if g.enqueued > g.completed)
-    return on_gpu and (in_torch(inner) or bool(_WAITS_FOR_DEVICE.search(inner.text)))
-
-
-def _user_line_waits(state: RankState, inner: CodeLine) -> bool:
-    if _CALL.search(inner.text) or _WAITS_FOR_DEVICE.search(inner.text):
-        return True
-    return _waits_in_thread(state)
+    return on_gpu and (seen.in_torch or seen.for_device)
 
 
 def _waits_in_thread(state: RankState) -> bool:

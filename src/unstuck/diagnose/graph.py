@@ -8,7 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from unstuck.diagnose.heads import Group, GroupKey, Head, find_heads, gather_groups, last_words
+from unstuck.diagnose.heads import (
+    Group,
+    GroupKey,
+    Head,
+    find_heads,
+    gather_groups,
+    last_words,
+    runs_in_order,
+)
 from unstuck.diagnose.standing import Job, Standing
 from unstuck.model.rank import PointToPoint
 
@@ -60,6 +68,7 @@ def build_graph(job: Job, fallen: Iterable[int] = ()) -> WaitGraph:
 
 def _add_operations(graph: WaitGraph) -> None:
     index: dict[tuple[GroupKey, int], int] = {}
+    links: list[list[int]] = []  # one list for all ranks that point at the same operation
     for rank in sorted(graph.heads):
         head = graph.heads[rank]
         node = None if head.p2p else index.get((head.group, head.number))
@@ -67,10 +76,11 @@ def _add_operations(graph: WaitGraph) -> None:
             graph.operations.append(head)
             graph.waiting.append([])
             node = -len(graph.operations)
+            links.append([node])
             if not head.p2p:
                 index[head.group, head.number] = node
         graph.waiters(node).append(rank)
-        graph.edges[rank] = [node]
+        graph.edges[rank] = links[-node - 1]
         graph.node_of[rank] = node
 
 
@@ -130,12 +140,26 @@ def _cannot_serve(job: Job, rank: int) -> bool:
 
 def _absent_peers(graph: WaitGraph, rank: int, head: Head) -> list[int]:
     absent: set[int] = set()
+    elsewhere: set[int] = set()
     for one in head.p2p:
         if one.peer < 0:
             absent.update(_possible_senders(graph, rank, head.group))
         elif not _is_met(graph.job, rank, one):
             absent.add(one.peer)
-    return sorted(absent)
+        elif _waits_elsewhere(graph, rank, one):
+            elsewhere.add(one.peer)
+    return sorted(absent or elsewhere)
+
+
+def _waits_elsewhere(graph: WaitGraph, rank: int, one: PointToPoint) -> bool:
+    """Tell whether the peer has issued its part, but its device is still in something earlier.
+
+    On gloo a message that both sides have issued goes its way whatever else they do.
+    """
+    head = graph.heads.get(one.peer)
+    if head is None or not runs_in_order(graph.job.states[one.peer]):
+        return False
+    return not _has_match(rank, one, head.p2p)
 
 
 def _possible_senders(graph: WaitGraph, rank: int, key: GroupKey) -> list[int]:
@@ -148,11 +172,15 @@ def _is_met(job: Job, rank: int, one: PointToPoint) -> bool:
     peer = job.states.get(one.peer)
     if peer is None or _cannot_serve(job, one.peer):
         return False
+    return _has_match(rank, one, peer.p2p)
+
+
+def _has_match(rank: int, one: PointToPoint, pending: Iterable[PointToPoint]) -> bool:
     wanted = "send" if one.kind == "recv" else "recv"
     return any(
         other.kind == wanted
         and other.group == one.group
         and other.tag == one.tag
         and (other.peer == -1 or (other.peer == rank and other.ordinal == one.ordinal))
-        for other in peer.p2p
+        for other in pending
     )

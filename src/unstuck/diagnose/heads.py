@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
+
+from msgspec import Struct
 
 from unstuck.diagnose.blocked import POINT_TO_POINT, call_in_progress, is_blocked
 from unstuck.diagnose.standing import Job, Standing
@@ -23,8 +26,10 @@ class Group:
     progress: list[GroupProgress] = field(default_factory=list[GroupProgress])
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+_AGE = attrgetter("age")
+
+
+class Head(Struct, frozen=True, gc=False):
     """What a rank waits in: one collective of a group, or sends and receives."""
 
     group: GroupKey
@@ -43,11 +48,11 @@ def group_key(progress: GroupProgress) -> GroupKey:
 def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
     """Collect the progress of all reporting members, only for the groups asked for."""
     wanted = set(keys)
+    names = {key[0] for key in wanted}
     groups: dict[GroupKey, Group] = {}
     for rank in sorted(job.states):
         for progress in job.states[rank].groups:
-            key = group_key(progress)
-            if key not in wanted:
+            if progress.name not in names or (key := group_key(progress)) not in wanted:
                 continue
             group = groups.get(key)
             if group is None:
@@ -62,8 +67,9 @@ def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
 def find_heads(job: Job) -> dict[int, Head]:
     """Find the head of every living rank whose main thread waits in an operation."""
     heads: dict[int, Head] = {}
+    standings, live = job.standings, Standing.LIVE
     for rank, state in job.states.items():
-        if job.standings[rank] is not Standing.LIVE or not state.in_flight:
+        if not state.in_flight or standings[rank] is not live:
             continue
         if is_blocked(state) and (head := _head(state)):
             heads[rank] = head
@@ -99,10 +105,22 @@ def _head(state: RankState) -> Head | None:
     if call in POINT_TO_POINT and state.p2p:
         return _p2p_head(state, call)
     collective = _newest(state, call) if call and call not in POINT_TO_POINT else None
-    collective = collective or _oldest(state)
+    if collective:
+        return collective
+    age, collective = _oldest(state)
+    if state.p2p:
+        first = max(map(_AGE, state.p2p))
+        if first > age and runs_in_order(state):
+            chosen = tuple(one for one in state.p2p if one.age == first)
+            return Head(_p2p_group(state, chosen[0].group), 0, chosen)
     if collective:
         return collective
     return _p2p_head(state, call) if state.p2p else None
+
+
+def runs_in_order(state: RankState) -> bool:
+    """Tell whether a device carries the operations out in the order in which they were issued."""
+    return any("nccl" in progress.backend for progress in state.groups)
 
 
 def _p2p_head(state: RankState, call: str) -> Head:
@@ -126,20 +144,23 @@ def _p2p_group(state: RankState, name: str) -> GroupKey:
     return (name, 0, -1, -1)
 
 
-def _oldest(state: RankState) -> Head | None:
-    """Take the oldest incomplete collective: run-ahead work behind it waits for it."""
-    best: Head | None = None
-    best_age = -1.0
+def _oldest(state: RankState) -> tuple[float, Head | None]:
+    """Take the oldest incomplete collective, with its age: run-ahead work waits for it."""
+    best: GroupProgress | None = None
+    best_age, best_number = -1.0, 0
     for progress in state.groups:
-        if progress.enqueued <= progress.completed:
+        completed = progress.completed
+        if progress.enqueued <= completed:
             continue
         # What the recorder called pending may have completed since it was read.
-        first = next((one for one in progress.pending if one.number > progress.completed), None)
-        age = first.age if first else 0.0
+        pending = progress.pending
+        if pending and pending[0].number <= completed:
+            pending = [one for one in pending if one.number > completed]
+        age = pending[0].age if pending else 0.0
         if age > best_age:
-            number = first.number if first else progress.completed + 1
-            best, best_age = Head(group_key(progress), number), age
-    return best
+            best, best_age = progress, age
+            best_number = pending[0].number if pending else completed + 1
+    return best_age, Head(group_key(best), best_number) if best else None
 
 
 def _newest(state: RankState, call: str) -> Head | None:

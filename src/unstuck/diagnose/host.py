@@ -53,6 +53,8 @@ class _Reading(Struct, frozen=True):
 
 def explain_rank(state: RankState) -> Doing:
     """Say what a living rank does, from its stack and the operating system's view."""
+    if not state.process.pid:
+        return _known_by_recorder(state)
     reading = _read(state)
     because = reading.because
     if not state.stack:
@@ -69,6 +71,31 @@ def explain_rank(state: RankState) -> Doing:
         culprit=culprit(state, doing, state.stalled_for),
         evidence=(process_evidence(state), *stack_evidence(state)),
         alternatives=reading.alternatives,
+    )
+
+
+def _known_by_recorder(state: RankState) -> Doing:
+    """Say how far a rank came of which only the flight recorder's dump is known."""
+    last = min(
+        (one for group in state.groups for one in group.recent[-1:]),
+        key=lambda one: one.age,
+        default=None,
+    )
+    issued = f"issued nothing after {last.op} #{last.number} of group {last.group}" if last else ""
+    doing = issued or "has issued no collective"
+    text = f"the last operation in its dump is {last.op} #{last.number}" if last else "none in it"
+    return Doing(
+        cause=Cause.UNKNOWN,
+        confidence=Confidence.POSSIBLE,
+        because="its dump shows that it never began what the others wait in; what it did instead "
+        "is not in a dump",
+        culprit=culprit(state, doing, state.stalled_for),
+        evidence=(Evidence(f"rank {state.rank}: flight recorder", text, "root"),),
+        alternatives=(
+            Alternative(Cause.BUSY_ELSEWHERE, "read its log from then on, or take its stack"),
+            Alternative(Cause.UNEVEN_WORK, "compare the number of batches per rank"),
+            Alternative(Cause.HOST_DEADLOCK, "take its stack with py-spy dump while it hangs"),
+        ),
     )
 
 

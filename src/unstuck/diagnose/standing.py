@@ -61,7 +61,8 @@ def survey(snapshot: Snapshot) -> Job:
 
 def has_ended(state: RankState) -> bool:
     """Tell whether the process of a rank is gone (or only waits to be reaped)."""
-    return state.process.gone_for is not None or state.process.state in ("gone", "Z", "X")
+    process = state.process
+    return process.gone_for is not None or process.state in ("gone", "Z", "X")
 
 
 def _stand(state: RankState, unseen: set[str], silent: dict[str, float]) -> Standing:

@@ -26,7 +26,7 @@ COMMANDS = {
 
 SUMMARIES = {
     "run": "Run a launch command and say why it stalls, if it does.",
-    "diagnose": "Say again what was wrong, from an incident bundle.",
+    "diagnose": "Say what was wrong, from an incident bundle or PyTorch's own dumps.",
     "explain": "Say what went wrong, from the logs of a job.",
     "kb": "Read, search and check the knowledge base of failure messages.",
     "completion": "Print the completion script for a shell.",

@@ -1,0 +1,1 @@
+"""The fault lab: jobs that go wrong on purpose, real or simulated."""

@@ -1,0 +1,1 @@
+"""Flight-recorder dumps on disk: read without torch, turned into a snapshot."""
