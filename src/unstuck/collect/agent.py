@@ -25,6 +25,8 @@ from unstuck.observe.node.ranks import RankWatcher
 LOOK_EVERY = 0.1
 SEND_EVERY = 1.0
 SEND_EVERY_WHEN_STALLED = 0.25
+EAGER_FOR = 3.0
+"""After a rank came, failed or left, what that does to the others is told without delay too."""
 STALLED = 1.0
 _RETRY_LONGEST = 5.0
 
@@ -42,6 +44,7 @@ class Agent:
         self.ended = False
         self._watchers: dict[str, RankWatcher] = {}
         self._phases: dict[int, str] = {}
+        self._eager_until = 0.0
         self._number = 0
         self._urgent = asyncio.Event()
         self._acknowledged = asyncio.Event()
@@ -85,6 +88,7 @@ class Agent:
         self._admit(now)
         phases = {watcher.pid: watcher.phase(now) for watcher in self._watchers.values()}
         if phases != self._phases:
+            self._eager_until = now + EAGER_FOR
             self._urgent.set()
         self._phases = phases
 
@@ -212,7 +216,7 @@ class Agent:
     def _until_next_frame(self) -> float:
         now = time.monotonic()
         stalled = any(w.stalled_for(now) > STALLED for w in self._watchers.values())
-        return SEND_EVERY_WHEN_STALLED if stalled else SEND_EVERY
+        return SEND_EVERY_WHEN_STALLED if stalled or now < self._eager_until else SEND_EVERY
 
     def frame(self) -> Frame:
         """Return the whole state of this node."""
