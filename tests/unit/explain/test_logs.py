@@ -45,6 +45,40 @@ def test_what_is_in_no_record_is_shown_apart_and_decides_nothing():
     assert (cluster.exception, cluster.first.rank) == ("my.lib.OddError", 1)
 
 
+LAUNCHER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) "
+ENDED = LAUNCHER + "local_rank: {} (pid: {}) of binary: /opt/venv/bin/python\n"
+STOPPED = "W0526 torch/elastic/api.py:900] Sending process 78 closing signal SIGTERM\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ENDED.format(1, 0, 77),
+        "KeyError: 'a'\nValueError: no such layer\n" + ENDED.format(1, 0, 77),
+        "ModuleNotFoundError: No module named 'x'\n[2024-06-14 01:51:54,038] [ERROR] "
+        "[launch.py:325:sigkill_handler] ['python3', 'a.py'] exits with return code = 1\n",
+        ENDED.format(1, 0, 77) + ENDED.format(1, 1, 78),
+        STOPPED + ENDED.format(1, 0, 77),
+    ],
+    ids=["code alone", "two exceptions", "deepspeed", "all alike", "peers were stopped"],
+)
+def test_a_launchers_word_on_a_plain_exit_is_no_failure_of_the_job(text: str):
+    assert explain_text(text).verdict is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ENDED.format(1, 0, 77) + ENDED.format(-9, 1, 78),
+        "[rank0]: x\n[rank1]: my.OddError: cold\n" + ENDED.format(1, 1, 77),
+        "torch.distributed.OddError: peer is gone\n" + ENDED.format(1, 1, 77),
+    ],
+    ids=["one was killed", "one rank's own error", "an error about peers"],
+)
+def test_a_plain_exit_with_signs_of_more_is_one(text: str):
+    assert explain_text(text).verdict is not None
+
+
 def test_a_setting_that_does_nothing_is_pointed_out():
     found = explain_text("export NCCL_TIMEOUT=7200\ntorchrun train.py\n")
     assert found.verdict is None
