@@ -10,6 +10,7 @@ import pytest
 
 import unstuck
 from unstuck.explain.logs import explain, explain_text
+from unstuck.model.verdict import Cause
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "logs"
 EXPECTED: dict[str, Any] = tomllib.loads((GOLDEN / "expected.toml").read_text())
@@ -77,6 +78,30 @@ def test_a_launchers_word_on_a_plain_exit_is_no_failure_of_the_job(text: str):
 )
 def test_a_plain_exit_with_signs_of_more_is_one(text: str):
     assert explain_text(text).verdict is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "with zero_first(is_main_process()):",
+            "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0', but store->get('0') got error: Socket Timeout",
+        ),
+        (
+            "self.save_checkpoint(epoch)",
+            "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out "
+            "waiting 1800000ms for recv operation to complete",
+        ),
+    ],
+)
+def test_the_traceback_above_a_wait_says_that_another_rank_is_busy(code: str, message: str):
+    frame = '[rank3]:   File "/job/train.py", line 61, in main\n'
+    text = f"{frame}[rank3]:     {code}\n[rank3]: RuntimeError: {message}\n"
+    verdict = explain_text(text).verdict
+    assert verdict is not None
+    assert verdict.cause is Cause.BUSY_ELSEWHERE
+    assert 3 not in [culprit.rank for culprit in verdict.culprits]
 
 
 def test_a_setting_that_does_nothing_is_pointed_out():

@@ -34,6 +34,7 @@ class Context:
         self.world_size = 0
         self.distributed = False
         self.usage_error = False
+        self._framed: set[int | None] = set()
         self._phases: dict[tuple[int | None, LogFact], LogPhase] = {}
 
     @property
@@ -65,8 +66,21 @@ class Context:
         rank = source.rank if head.rank is None else head.rank
         if rank is not None:
             self.ranks.add(rank)
-        for fact in phases.of(head.body):
-            line = LogLine(
-                source.path, number, piece.strip()[:400], rank, head.host or source.host, head.time
-            )
-            self._phases[rank, fact] = LogPhase(fact, line)
+        found, code = self._phases_of(head.body, rank)
+        if not found:
+            return
+        # A traceback shows where its own rank waited: that rank is not the busy one.
+        whose = None if code else rank
+        text, host = piece.strip()[:400], head.host or source.host
+        line = LogLine(source.path, number, text, whose, host, head.time)
+        for fact in found:
+            self._phases[whose, fact] = LogPhase(fact, line)
+
+    def _phases_of(self, body: str, rank: int | None) -> tuple[frozenset[LogFact], bool]:
+        """Return what a line says, and whether it is part of a traceback."""
+        below = rank in self._framed
+        self._framed.discard(rank)
+        if phases.is_frame(body):
+            self._framed.add(rank)
+            return phases.of_code(body), True
+        return (phases.of_code(body), True) if below else (phases.of(body), False)
