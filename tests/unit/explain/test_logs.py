@@ -133,3 +133,16 @@ def test_a_training_script_that_imports_unstuck_pays_for_none_of_it():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+def test_a_watchdogs_line_in_two_pieces_loses_no_field():
+    lines = [
+        f"[rank{rank}]:[E424 01:11:21.160832730 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog "
+        "caught collective operation timeout: WorkNCCL(SeqNum=4, OpTy\npe=BROADCAST, NumelIn=112, "
+        "NumelOut=112, Timeout(ms)=1800000) ran for 1800010 milliseconds before timing out.\n"
+        for rank in (1, 2)
+    ]
+    found = explain_text("".join(lines))
+    fields = [match.fields for match in found.matches]
+    assert [one["rank"] for one in fields] == ["1", "2"]
+    assert all((one["op"], one["numel_out"]) == ("BROADCAST", "112") for one in fields)

@@ -205,7 +205,11 @@ class _FileChunk:
         return self._lines.finish()
 
     def _take(self, raw: bytes, span: tuple[int, int], number: int, anchors: set[int]) -> None:
-        text = prefix.clean(pieces.text(raw)).rstrip()
+        text = prefix.clean(pieces.text(raw)).rstrip("\r\n")
+        if wrapped.is_cut(text):
+            after = (prefix.clean(line).rstrip("\r") for line in self._lines.following(span[1]))
+            text = wrapped.whole(text, after)
+        text = text.rstrip()
         head = prefix.parse(text, self._reader.year)
         if self._reader.too_old(head.time):
             return
