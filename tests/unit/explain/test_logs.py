@@ -10,7 +10,7 @@ import pytest
 
 import unstuck
 from unstuck.explain.logs import explain, explain_text
-from unstuck.model.verdict import Cause
+from unstuck.model.verdict import Cause, Confidence
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "logs"
 EXPECTED: dict[str, Any] = tomllib.loads((GOLDEN / "expected.toml").read_text())
@@ -136,13 +136,34 @@ def test_a_training_script_that_imports_unstuck_pays_for_none_of_it():
 
 
 def test_a_watchdogs_line_in_two_pieces_loses_no_field():
-    lines = [
-        f"[rank{rank}]:[E424 01:11:21.160832730 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog "
-        "caught collective operation timeout: WorkNCCL(SeqNum=4, OpTy\npe=BROADCAST, NumelIn=112, "
-        "NumelOut=112, Timeout(ms)=1800000) ran for 1800010 milliseconds before timing out.\n"
-        for rank in (1, 2)
-    ]
-    found = explain_text("".join(lines))
+    found = explain_text(waits((1, 2), 4).replace("OpType", "OpTy\npe"))
     fields = [match.fields for match in found.matches]
     assert [one["rank"] for one in fields] == ["1", "2"]
     assert all((one["op"], one["numel_out"]) == ("BROADCAST", "112") for one in fields)
+
+
+def waits(ranks: tuple[int, ...], number: int, op: str = "BROADCAST", size: int = 112) -> str:
+    return "".join(
+        f"[rank{rank}]:[E424 01:11:21.160832730 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog "
+        f"caught collective operation timeout: WorkNCCL(SeqNum={number}, OpType={op}, "
+        f"NumelIn={size}, NumelOut={size}, Timeout(ms)=1800000) ran for 1800010 milliseconds\n"
+        for rank in ranks
+    )
+
+
+def test_all_but_rank_0_in_an_early_collective_wait_for_what_only_rank_0_does():
+    verdict = explain_text(waits((1, 2, 3), 4)).verdict
+    assert verdict is not None
+    assert (verdict.cause, verdict.confidence) == (Cause.BUSY_ELSEWHERE, Confidence.POSSIBLE)
+    assert [culprit.rank for culprit in verdict.culprits] == [0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [waits((0, 1, 2), 4), waits((1, 2, 3), 4000), waits((1, 2, 3), 1), waits((1, 3), 1, size=1)],
+    ids=["rank 0 waits too", "in mid-training", "nothing had worked before", "others miss, too"],
+)
+def test_else_rank_0_is_not_said_to_be_busy(text: str):
+    verdict = explain_text(text).verdict
+    assert verdict is not None
+    assert verdict.cause is not Cause.BUSY_ELSEWHERE
