@@ -37,6 +37,7 @@ class Waits:
             for match in reading.matches
             if match.role in _FAILURES and (rank := rank_of(match)) is not None
         }
+        self.alone = len(self.complained) == 1 and reading.distributed and not reading.world_size
         self.facts = self._facts()
 
     @property
