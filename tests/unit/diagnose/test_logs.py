@@ -54,6 +54,13 @@ RECORDS = {
         record("killed", "root", "crash", cause(Cause.PROCESS_CRASH), domain="torchrun"),
         record("closed", "cascade", "crash", cause(Cause.PROCESS_CRASH), cause(Cause.STRAGGLER)),
         record("resolve", "either", "network", cause(Cause.NETWORK_MISCONFIGURATION)),
+        record(
+            "connect",
+            "either",
+            "rendezvous",
+            cause(Cause.NEVER_JOINED),
+            cause(Cause.NETWORK_PARTITION),
+        ),
         record("bare", "cascade", "teardown"),
         record("talk", "harmless", "setting"),
     )
@@ -282,3 +289,9 @@ def test_a_launchers_code_says_that_a_process_was_killed(text: str, killed: bool
     ended = LogMatch("killed", "root", LogLine("log", 1, text), {})
     reading = LogReading((ended,), distributed=True)
     assert (LogFact.KILLED in job_facts(reading, Waits(reading))) is killed
+
+
+def test_the_warning_that_says_why_the_start_failed_wins_over_the_one_that_says_that():
+    for order in ([("connect", 1), ("resolve", 2)], [("resolve", 1), ("connect", 2)]):
+        found = verdict(match(name, line, 0) for name, line in order)
+        assert found.records[0] == "resolve"

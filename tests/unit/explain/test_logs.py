@@ -167,3 +167,17 @@ def test_else_rank_0_is_not_said_to_be_busy(text: str):
     verdict = explain_text(text).verdict
     assert verdict is not None
     assert verdict.cause is not Cause.BUSY_ELSEWHERE
+
+
+def test_chinese_advice_has_no_english_where_no_record_answers():
+    text = (
+        "[rank0]: x\n[rank1]: my.OddError: cold\n[rank0]: RuntimeError: [/pytorch/third_party/gloo/"
+        "gloo/transport/tcp/pair.cc:544] Connection closed by peer [10.0.0.1]:21932\n"
+    )
+    english, chinese = (explain_text(text, lang=lang).verdict for lang in ("en", "zh"))
+    assert english is not None
+    assert chinese is not None
+    assert english.records == ()
+    assert len(english.do) > 0
+    assert [step[:2] for step in chinese.do] == ["先看"]
+    assert chinese.dont == ()
