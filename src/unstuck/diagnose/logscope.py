@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from unstuck.diagnose.logwaits import rank_of
-from unstuck.model.log import LogMatch, LogReading, LogRecord
+from unstuck.model.log import LogFailure, LogMatch, LogReading, LogRecord
 
 WRAPPERS = re.compile(
     r"torch\.distributed\.|Dist\w*Error|ChildFailedError|ray\.|Rendezvous|subprocess\.|SystemExit"
@@ -14,6 +14,7 @@ WRAPPERS = re.compile(
 _NOT_ONLY_HERE = {"cuda", "pytorch"}
 """Domains in which memory runs out in a single process just as well."""
 _OF_PEERS = re.compile(r"torch\.distributed\.|Dist\w*Error|ray\.|Rendezvous")
+_DIGITS = re.compile(r"\d+")
 _PYTHONS_OWN = {"1", "2"}
 """Exit codes of an exception and of refused arguments."""
 
@@ -60,6 +61,23 @@ def _process(match: LogMatch) -> str:
     fields = match.fields
     named = fields.get("pid") or fields.get("local_rank") or fields.get("ranks")
     return named or str(rank_of(match))
+
+
+def raised_on_some_hosts(reading: LogReading) -> list[LogFailure]:
+    """Return the exceptions of some hosts, where others of the same name did not raise them.
+
+    Launchers such as pdsh put the host before a line, not the rank.
+    """
+    found = [
+        failure
+        for failure in reading.failures
+        if failure.line.host and failure.line.rank is None and failure.exception
+    ]
+    found = [failure for failure in found if not WRAPPERS.match(failure.exception)]
+    raised = {failure.line.host for failure in found}
+    names = {_DIGITS.sub("#", host) for host in raised}
+    job = {host for host in reading.hosts if _DIGITS.sub("#", host) in names}
+    return found if reading.distributed and len(names) == 1 and raised < job else []
 
 
 def _alike_everywhere(

@@ -157,3 +157,5 @@ class LogReading(Struct, frozen=True):
     """The script refused its arguments."""
     distributed: bool = False
     """Some line shows that several processes worked together."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that said anything at all, as their lines' prefixes name them."""

@@ -181,3 +181,28 @@ def test_chinese_advice_has_no_english_where_no_record_answers():
     assert len(english.do) > 0
     assert [step[:2] for step in chinese.do] == ["先看"]
     assert chinese.dont == ()
+
+
+HOSTS = "c000001: FileNotFoundError: [Errno 2] No such file: 'idx.npy'\n"
+FRAME = 'c000002:   File "/job/data.py", line 35, in build\n'
+
+
+def test_an_exception_on_one_of_several_hosts_is_a_crash_there():
+    verdict = explain_text(HOSTS + FRAME).verdict
+    assert verdict is not None
+    assert verdict.cause is Cause.PROCESS_CRASH
+    assert (verdict.evidence[0].source, verdict.evidence[0].role) == ("c000001", "root")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOSTS,
+        HOSTS + HOSTS.replace("c000001", "c000002"),
+        HOSTS + "c2: x\n",
+        HOSTS + "layer1: Linear\n",
+    ],
+    ids=["one host", "alike on all", "no second traceback", "another name"],
+)
+def test_an_exception_on_all_hosts_is_the_programs_own(text: str):
+    assert explain_text(text).verdict is None

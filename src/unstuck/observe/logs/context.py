@@ -7,7 +7,7 @@ cost does not grow with the file.
 import re
 
 from unstuck.model.log import LogFact, LogLine, LogPhase
-from unstuck.observe.logs import phases, prefix
+from unstuck.observe.logs import phases, prefix, templates
 from unstuck.observe.logs.sources import Source
 
 WINDOW = 16 << 10
@@ -31,6 +31,8 @@ class Context:
     def __init__(self, year: int) -> None:
         self.year = year
         self.ranks: set[int] = set()
+        self.hosts: set[str] = set()
+        self._failed_hosts: set[str] = set()
         self.world_size = 0
         self.distributed = False
         self.usage_error = False
@@ -66,6 +68,8 @@ class Context:
         rank = source.rank if head.rank is None else head.rank
         if rank is not None:
             self.ranks.add(rank)
+        if head.host:
+            self._take_host(head)
         found, code = self._phases_of(head.body, rank)
         if not found:
             return
@@ -75,6 +79,13 @@ class Context:
         line = LogLine(source.path, number, text, whose, host, head.time)
         for fact in found:
             self._phases[whose, fact] = LogPhase(fact, line)
+
+    def _take_host(self, head: prefix.Prefix) -> None:
+        """Keep a host; tracebacks of two hosts show that several processes worked together."""
+        self.hosts.add(head.host)
+        if phases.is_frame(head.body) or templates.exception(head.body):
+            self._failed_hosts.add(head.host)
+            self.distributed = self.distributed or len(self._failed_hosts) > 1
 
     def _phases_of(self, body: str, rank: int | None) -> tuple[frozenset[LogFact], bool]:
         """Return what a line says, and whether it is part of a traceback."""

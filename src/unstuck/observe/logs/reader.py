@@ -106,6 +106,7 @@ class Reader:
             context.world_size,
             context.usage_error,
             context.distributed,
+            tuple(sorted(context.hosts)),
         )
         self.found.unknown = list(self.clusters.found.values())
         return self.found
