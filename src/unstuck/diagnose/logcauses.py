@@ -12,6 +12,7 @@ _WEAK = {
     LogFact.EARLY,
     LogFact.GATHER_OP,
     LogFact.SOME_SILENT,
+    LogFact.RANK_0_SILENT,
     LogFact.TRAINING,
 }
 _STRONG = {

@@ -10,7 +10,9 @@ _MEMORY = re.compile(
     r"out of memory|OutOfMemory|oom[-_ ]?kill|Cannot allocate memory|CUDA calloc|MemoryError",
     re.IGNORECASE,
 )
-_KILLED = re.compile(r"exitcode\s*: -9\b|SIGKILL|signal: Killed|[Ss]ignal 9\b|exit code 137\b")
+_KILLED = re.compile(
+    r"exitcode\s*: -9\b|return code = -9\b|SIGKILL|signal: Killed|[Ss]ignal 9\b|exit code 137\b"
+)
 _DISK = re.compile(r"No space left on device|disk (?:is )?full|over 9\d% full", re.IGNORECASE)
 
 _GUESSES = re.compile(r"There are some potential root causes.*|This is most likely caused by.*")
@@ -52,6 +54,10 @@ def job_facts(reading: LogReading, waits: Waits) -> frozenset[LogFact]:
     """Return what holds for the whole job."""
     facts = set(waits.facts)
     facts |= {phase.fact for phase in last_phases(reading.phases)}
+    if waits.alone and not facts.isdisjoint(_LATER_PHASES - {LogFact.TRAINING}):
+        # A job of unknown size has more ranks than the one that complains. Alone that says
+        # little, for logs are cut; with what went on before it does.
+        facts.add(LogFact.SOME_SILENT)
     texts = [match.line.text for match in reading.matches if match.role != "harmless"]
     texts += [failure.line.text for failure in reading.failures]
     whole = _GUESSES.sub("", "\n".join(texts))

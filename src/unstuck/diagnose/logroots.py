@@ -5,6 +5,7 @@ Every candidate is a line; the earliest one counts, but order alone does not dec
 * lines that come close together are one burst, and in a burst a root goes before a line
   that only reports a peer;
 * a warning of the start-up that the job survived is no failure;
+* of two start-up warnings the one that says why goes before the one that says that;
 * a launcher's report of how a process ended comes after what ended it.
 """
 
@@ -79,9 +80,26 @@ def pick(candidates: Sequence[Candidate], records: Mapping[str, LogRecord]) -> C
         return None
     burst = [c for c in possible if _close(possible[0], c)]
     if possible[0].role == "either" and not _about_others(possible[0], records):
-        return possible[0]
+        return _most_specific(burst, records)
     roots = [c for c in burst if c.role == "root" and not _only_ending(c, burst, records)]
     return roots[0] if roots else burst[0]
+
+
+def _most_specific(burst: Sequence[Candidate], records: Mapping[str, LogRecord]) -> Candidate:
+    """Return the line that says why the start failed where the first only says that it did."""
+    first = burst[0]
+    known = records.get(first.match.record) if first.match else None
+    if known is None or known.category != "rendezvous":
+        return first
+    for other in burst:
+        record = records.get(other.match.record) if other.match else None
+        if record is not None and (record.role, record.category) == ("either", "network"):
+            return other if _kinds(record) < _kinds(known) else first
+    return first
+
+
+def _kinds(record: LogRecord) -> int:
+    return len({cause.cause for cause in record.causes})
 
 
 def _about_others(candidate: Candidate, records: Mapping[str, LogRecord]) -> bool:

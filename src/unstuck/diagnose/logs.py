@@ -20,7 +20,7 @@ from unstuck.diagnose.logroots import (
     pick,
     without_survived,
 )
-from unstuck.diagnose.logscope import WRAPPERS, is_programs_own
+from unstuck.diagnose.logscope import WRAPPERS, is_programs_own, raised_on_some_hosts
 from unstuck.diagnose.logwaits import Waits, is_wait, rank_of
 from unstuck.diagnose.logwords import LANGUAGES, Words
 from unstuck.diagnose.words import moment, ranks_text
@@ -47,10 +47,13 @@ def diagnose(
     """
     serious = [match for match in reading.matches if match.role in _SERIOUS]
     serious = serious or _signs_of_timeout(reading, records)
-    if not serious or is_programs_own(serious, reading, records):
+    if is_programs_own(serious, reading, records):
+        serious = []
+    raised = _causing(reading.failures, serious) if serious else raised_on_some_hosts(reading)
+    if not serious and not raised:
         return None
     waits = Waits(reading)
-    order = ordered(serious, _causing(reading.failures, serious))
+    order = ordered(serious, raised)
     order = without_survived(order, records, reading.phases)
     if not order:
         return None

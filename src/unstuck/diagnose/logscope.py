@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from unstuck.diagnose.logwaits import rank_of
-from unstuck.model.log import LogMatch, LogReading, LogRecord
+from unstuck.model.log import LogFailure, LogMatch, LogReading, LogRecord
 
 WRAPPERS = re.compile(
     r"torch\.distributed\.|Dist\w*Error|ChildFailedError|ray\.|Rendezvous|subprocess\.|SystemExit"
@@ -13,6 +13,10 @@ WRAPPERS = re.compile(
 """Exceptions that report what happened elsewhere."""
 _NOT_ONLY_HERE = {"cuda", "pytorch"}
 """Domains in which memory runs out in a single process just as well."""
+_OF_PEERS = re.compile(r"torch\.distributed\.|Dist\w*Error|ray\.|Rendezvous")
+_DIGITS = re.compile(r"\d+")
+_PYTHONS_OWN = {"1", "2"}
+"""Exit codes of an exception and of refused arguments."""
 
 
 def is_programs_own(
@@ -28,7 +32,52 @@ def is_programs_own(
     )
     if memory and not reading.distributed and len(reading.ranks) <= 1:
         return True
-    return _alike_everywhere(serious, reading, records)
+    return _just_ended(serious, reading, records) or _alike_everywhere(serious, reading, records)
+
+
+def _just_ended(
+    serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
+) -> bool:
+    """Tell whether launchers report Python's own exit code, and nothing shows more than that.
+
+    One process that ended so, or all of them alike, is a failure of the program: its error is
+    in the log or was cut off.
+    """
+    told = [m for m in serious if m.fields.get("exit_code") == "-15" or "signal" in m.fields]
+    rest = [m for m in serious if m not in told]
+    endings = all(records[m.record].category == "crash" for m in rest)
+    if not rest or not endings or not all(_is_launchers(m, records) for m in serious):
+        return False
+    failures = [f for f in reading.failures if f.exception]
+    if any(_OF_PEERS.match(f.exception) or f.line.rank is not None for f in failures):
+        return False
+    ended = {_process(m): m.fields["exit_code"] for m in rest if "exit_code" in m.fields}
+    if not _PYTHONS_OWN.issuperset(ended.values()) or (told and not ended):
+        return False
+    return len(ended) <= 1 or (len(set(ended.values())) == 1 and not told)
+
+
+def _process(match: LogMatch) -> str:
+    fields = match.fields
+    named = fields.get("pid") or fields.get("local_rank") or fields.get("ranks")
+    return named or str(rank_of(match))
+
+
+def raised_on_some_hosts(reading: LogReading) -> list[LogFailure]:
+    """Return the exceptions of some hosts, where others of the same name did not raise them.
+
+    Launchers such as pdsh put the host before a line, not the rank.
+    """
+    found = [
+        failure
+        for failure in reading.failures
+        if failure.line.host and failure.line.rank is None and failure.exception
+    ]
+    found = [failure for failure in found if not WRAPPERS.match(failure.exception)]
+    raised = {failure.line.host for failure in found}
+    names = {_DIGITS.sub("#", host) for host in raised}
+    job = {host for host in reading.hosts if _DIGITS.sub("#", host) in names}
+    return found if reading.distributed and len(names) == 1 and raised < job else []
 
 
 def _alike_everywhere(

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from unstuck.model.log import LogFact, LogMatch, LogReading
 
+FIRST_NUMBER = 2
 SMALL_NUMBER = 100
 FARTHEST = 64
 """Numbers farther apart are those of different groups: nobody runs so far ahead in one."""
@@ -36,6 +37,7 @@ class Waits:
             for match in reading.matches
             if match.role in _FAILURES and (rank := rank_of(match)) is not None
         }
+        self.alone = len(self.complained) == 1 and reading.distributed and not reading.world_size
         self.facts = self._facts()
 
     @property
@@ -91,9 +93,18 @@ class Waits:
             facts.add(LogFact.OP_DIFFERS)
         elif not facts and len({w.size for w in waits if any(w.size)}) > 1:
             facts.add(LogFact.SIZE_DIFFERS)
+        if not facts and len(waits) > 1 and self._without_rank_0(waits):
+            facts.add(LogFact.RANK_0_SILENT)
         if not facts and len(waits) == self.world_size > 1:
             facts.add(LogFact.ALL_WAIT)
         return facts
+
+    def _without_rank_0(self, waits: list[Wait]) -> bool:
+        """Tell whether rank 0 alone may keep the others waiting; at first the network may, too."""
+        numbers = [w.number for w in waits if w.number is not None]
+        barrier = all(w.size == ("1", "1") for w in waits) and self.silent == (0,)
+        worked = bool(numbers) and min(numbers) > FIRST_NUMBER
+        return 0 not in self.by_rank and (worked or barrier)
 
 
 def is_wait(match: LogMatch) -> bool:
@@ -119,7 +130,7 @@ def _operation_facts(waits: list[Wait]) -> set[LogFact]:
         facts.add(LogFact.ONE_ELEMENT)
     if any("GATHER" in w.op.upper() or "BROADCAST" in w.op.upper() for w in waits):
         facts.add(LogFact.GATHER_OP)
-    if numbers and max(numbers) <= 2:
+    if numbers and max(numbers) <= FIRST_NUMBER:
         facts.add(LogFact.FIRST_COLLECTIVE)
     if numbers and max(numbers) < SMALL_NUMBER:
         facts.add(LogFact.EARLY)

@@ -196,14 +196,16 @@ def _advised(verdict: Verdict, record: Record | None, lang: str) -> Verdict:
     do = [_step(w.action, w.how, lang) for w in record.workarounds] if record else []
     dont = [_dead_end(d.action, d.why, lang) for d in record.dead_ends] if record else []
     general = advise(verdict)
-    do = do or list(general.do)
-    if verdict.cause is Cause.UNKNOWN and verdict.culprits:
+    # The advice by cause is in English only; elsewhere none is better than that.
+    english = lang == "en"
+    do = do or (list(general.do) if english else [])
+    if verdict.culprits and (verdict.cause is Cause.UNKNOWN or not do):
         ranks = ranks_text(culprit.rank for culprit in verdict.culprits)
         do.insert(0, LANGUAGES[lang].look_first.format(ranks=ranks))
     return structs.replace(
         verdict,
         do=tuple(do[:MOST_DO]),
-        dont=tuple((dont or (list(general.dont) if lang == "en" else []))[:MOST_DONT]),
+        dont=tuple((dont or (list(general.dont) if english else []))[:MOST_DONT]),
     )
 
 

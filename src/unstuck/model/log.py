@@ -21,6 +21,12 @@ class LogFact(StrEnum):
     """It is an all-gather, gather or broadcast, as saving and evaluation issue."""
     SOME_SILENT = "some-silent"
     """Some ranks of the job complain and others say nothing."""
+    RANK_0_SILENT = "rank-0-silent"
+    """Several ranks wait in the same operation, and rank 0 is not among them.
+
+    The first one of the job counts only where it is a barrier that all others reached: else the
+    network may be the reason just as well.
+    """
     ALL_WAIT = "all-wait"
     """All ranks wait in the same operation with the same number."""
     NUMBER_DIFFERS = "number-differs"
@@ -151,3 +157,5 @@ class LogReading(Struct, frozen=True):
     """The script refused its arguments."""
     distributed: bool = False
     """Some line shows that several processes worked together."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that said anything at all, as their lines' prefixes name them."""

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from unstuck.diagnose.logfacts import job_facts
 from unstuck.diagnose.logs import diagnose
+from unstuck.diagnose.logwaits import Waits
 from unstuck.model.log import (
     LogCause,
     LogFact,
@@ -52,6 +54,13 @@ RECORDS = {
         record("killed", "root", "crash", cause(Cause.PROCESS_CRASH), domain="torchrun"),
         record("closed", "cascade", "crash", cause(Cause.PROCESS_CRASH), cause(Cause.STRAGGLER)),
         record("resolve", "either", "network", cause(Cause.NETWORK_MISCONFIGURATION)),
+        record(
+            "connect",
+            "either",
+            "rendezvous",
+            cause(Cause.NEVER_JOINED),
+            cause(Cause.NETWORK_PARTITION),
+        ),
         record("bare", "cascade", "teardown"),
         record("talk", "harmless", "setting"),
     )
@@ -254,3 +263,35 @@ def test_torchs_own_desync_report_names_the_late_ranks():
     report = LogMatch("talk", "diagnostic", LogLine("log", 99, text), {"ranks": "2"})
     found = verdict([report, wait(0), wait(1)], world_size=8)
     assert [(c.rank, c.doing) for c in found.culprits] == [(2, "did not come")]
+
+
+@pytest.mark.parametrize(
+    ("world_size", "phase", "silent"),
+    [(0, LogFact.AT_END, True), (1, LogFact.AT_END, False), (0, LogFact.TRAINING, False)],
+)
+def test_one_rank_that_complains_at_the_end_waits_for_others(
+    world_size: int, phase: LogFact, silent: bool
+):
+    before = LogPhase(phase, LogLine("log", 5, "what went on before", 0))
+    reading = LogReading((wait(0),), (before,), distributed=True, world_size=world_size)
+    assert (LogFact.SOME_SILENT in job_facts(reading, Waits(reading))) is silent
+
+
+@pytest.mark.parametrize(
+    ("text", "killed"),
+    [
+        ("[launch.py:325:sigkill_handler] exits with return code = -9", True),
+        ("  exitcode  : -9 (pid: 16100)", True),
+        ("[launch.py:325:sigkill_handler] exits with return code = -6", False),
+    ],
+)
+def test_a_launchers_code_says_that_a_process_was_killed(text: str, killed: bool):
+    ended = LogMatch("killed", "root", LogLine("log", 1, text), {})
+    reading = LogReading((ended,), distributed=True)
+    assert (LogFact.KILLED in job_facts(reading, Waits(reading))) is killed
+
+
+def test_the_warning_that_says_why_the_start_failed_wins_over_the_one_that_says_that():
+    for order in ([("connect", 1), ("resolve", 2)], [("resolve", 1), ("connect", 2)]):
+        found = verdict(match(name, line, 0) for name, line in order)
+        assert found.records[0] == "resolve"

@@ -10,6 +10,7 @@ import pytest
 
 import unstuck
 from unstuck.explain.logs import explain, explain_text
+from unstuck.model.verdict import Cause, Confidence
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "logs"
 EXPECTED: dict[str, Any] = tomllib.loads((GOLDEN / "expected.toml").read_text())
@@ -45,6 +46,64 @@ def test_what_is_in_no_record_is_shown_apart_and_decides_nothing():
     assert (cluster.exception, cluster.first.rank) == ("my.lib.OddError", 1)
 
 
+LAUNCHER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) "
+ENDED = LAUNCHER + "local_rank: {} (pid: {}) of binary: /opt/venv/bin/python\n"
+STOPPED = "W0526 torch/elastic/api.py:900] Sending process 78 closing signal SIGTERM\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ENDED.format(1, 0, 77),
+        "KeyError: 'a'\nValueError: no such layer\n" + ENDED.format(1, 0, 77),
+        "ModuleNotFoundError: No module named 'x'\n[2024-06-14 01:51:54,038] [ERROR] "
+        "[launch.py:325:sigkill_handler] ['python3', 'a.py'] exits with return code = 1\n",
+        ENDED.format(1, 0, 77) + ENDED.format(1, 1, 78),
+        STOPPED + ENDED.format(1, 0, 77),
+    ],
+    ids=["code alone", "two exceptions", "deepspeed", "all alike", "peers were stopped"],
+)
+def test_a_launchers_word_on_a_plain_exit_is_no_failure_of_the_job(text: str):
+    assert explain_text(text).verdict is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ENDED.format(1, 0, 77) + ENDED.format(-9, 1, 78),
+        "[rank0]: x\n[rank1]: my.OddError: cold\n" + ENDED.format(1, 1, 77),
+        "torch.distributed.OddError: peer is gone\n" + ENDED.format(1, 1, 77),
+    ],
+    ids=["one was killed", "one rank's own error", "an error about peers"],
+)
+def test_a_plain_exit_with_signs_of_more_is_one(text: str):
+    assert explain_text(text).verdict is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "with zero_first(is_main_process()):",
+            "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0', but store->get('0') got error: Socket Timeout",
+        ),
+        (
+            "self.save_checkpoint(epoch)",
+            "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out "
+            "waiting 1800000ms for recv operation to complete",
+        ),
+    ],
+)
+def test_the_traceback_above_a_wait_says_that_another_rank_is_busy(code: str, message: str):
+    frame = '[rank3]:   File "/job/train.py", line 61, in main\n'
+    text = f"{frame}[rank3]:     {code}\n[rank3]: RuntimeError: {message}\n"
+    verdict = explain_text(text).verdict
+    assert verdict is not None
+    assert verdict.cause is Cause.BUSY_ELSEWHERE
+    assert 3 not in [culprit.rank for culprit in verdict.culprits]
+
+
 def test_a_setting_that_does_nothing_is_pointed_out():
     found = explain_text("export NCCL_TIMEOUT=7200\ntorchrun train.py\n")
     assert found.verdict is None
@@ -74,3 +133,76 @@ def test_a_training_script_that_imports_unstuck_pays_for_none_of_it():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+def test_a_watchdogs_line_in_two_pieces_loses_no_field():
+    found = explain_text(waits((1, 2), 4).replace("OpType", "OpTy\npe"))
+    fields = [match.fields for match in found.matches]
+    assert [one["rank"] for one in fields] == ["1", "2"]
+    assert all((one["op"], one["numel_out"]) == ("BROADCAST", "112") for one in fields)
+
+
+def waits(ranks: tuple[int, ...], number: int, op: str = "BROADCAST", size: int = 112) -> str:
+    return "".join(
+        f"[rank{rank}]:[E424 01:11:21.160832730 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog "
+        f"caught collective operation timeout: WorkNCCL(SeqNum={number}, OpType={op}, "
+        f"NumelIn={size}, NumelOut={size}, Timeout(ms)=1800000) ran for 1800010 milliseconds\n"
+        for rank in ranks
+    )
+
+
+def test_all_but_rank_0_in_an_early_collective_wait_for_what_only_rank_0_does():
+    verdict = explain_text(waits((1, 2, 3), 4)).verdict
+    assert verdict is not None
+    assert (verdict.cause, verdict.confidence) == (Cause.BUSY_ELSEWHERE, Confidence.POSSIBLE)
+    assert [culprit.rank for culprit in verdict.culprits] == [0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [waits((0, 1, 2), 4), waits((1, 2, 3), 4000), waits((1, 2, 3), 1), waits((1, 3), 1, size=1)],
+    ids=["rank 0 waits too", "in mid-training", "nothing had worked before", "others miss, too"],
+)
+def test_else_rank_0_is_not_said_to_be_busy(text: str):
+    verdict = explain_text(text).verdict
+    assert verdict is not None
+    assert verdict.cause is not Cause.BUSY_ELSEWHERE
+
+
+def test_chinese_advice_has_no_english_where_no_record_answers():
+    text = (
+        "[rank0]: x\n[rank1]: my.OddError: cold\n[rank0]: RuntimeError: [/pytorch/third_party/gloo/"
+        "gloo/transport/tcp/pair.cc:544] Connection closed by peer [10.0.0.1]:21932\n"
+    )
+    english, chinese = (explain_text(text, lang=lang).verdict for lang in ("en", "zh"))
+    assert english is not None
+    assert chinese is not None
+    assert english.records == ()
+    assert len(english.do) > 0
+    assert [step[:2] for step in chinese.do] == ["先看"]
+    assert chinese.dont == ()
+
+
+HOSTS = "c000001: FileNotFoundError: [Errno 2] No such file: 'idx.npy'\n"
+FRAME = 'c000002:   File "/job/data.py", line 35, in build\n'
+
+
+def test_an_exception_on_one_of_several_hosts_is_a_crash_there():
+    verdict = explain_text(HOSTS + FRAME).verdict
+    assert verdict is not None
+    assert verdict.cause is Cause.PROCESS_CRASH
+    assert (verdict.evidence[0].source, verdict.evidence[0].role) == ("c000001", "root")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOSTS,
+        HOSTS + HOSTS.replace("c000001", "c000002"),
+        HOSTS + "c2: x\n",
+        HOSTS + "layer1: Linear\n",
+    ],
+    ids=["one host", "alike on all", "no second traceback", "another name"],
+)
+def test_an_exception_on_all_hosts_is_the_programs_own(text: str):
+    assert explain_text(text).verdict is None

@@ -69,6 +69,7 @@ FACTS = {
     LogFact.EARLY: Text("few collectives ran before", "之前只执行过少量集合操作"),
     LogFact.GATHER_OP: Text("it is a gather or broadcast", "这是 gather 或 broadcast 操作"),
     LogFact.SOME_SILENT: Text("some ranks say nothing", "部分进程没有输出"),
+    LogFact.RANK_0_SILENT: Text("rank 0 is not among those that wait", "等待的进程中没有 rank 0"),
     LogFact.ALL_WAIT: Text("all ranks wait in the same operation", "所有进程都在等待同一操作"),
     LogFact.NUMBER_DIFFERS: Text("ranks are at different numbers", "各进程的序号不同"),
     LogFact.OP_DIFFERS: Text("ranks are at different operations", "各进程处于不同的操作"),

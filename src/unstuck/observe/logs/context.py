@@ -7,7 +7,7 @@ cost does not grow with the file.
 import re
 
 from unstuck.model.log import LogFact, LogLine, LogPhase
-from unstuck.observe.logs import phases, prefix
+from unstuck.observe.logs import phases, prefix, templates
 from unstuck.observe.logs.sources import Source
 
 WINDOW = 16 << 10
@@ -31,9 +31,12 @@ class Context:
     def __init__(self, year: int) -> None:
         self.year = year
         self.ranks: set[int] = set()
+        self.hosts: set[str] = set()
+        self._failed_hosts: set[str] = set()
         self.world_size = 0
         self.distributed = False
         self.usage_error = False
+        self._framed: set[int | None] = set()
         self._phases: dict[tuple[int | None, LogFact], LogPhase] = {}
 
     @property
@@ -65,8 +68,30 @@ class Context:
         rank = source.rank if head.rank is None else head.rank
         if rank is not None:
             self.ranks.add(rank)
-        for fact in phases.of(head.body):
-            line = LogLine(
-                source.path, number, piece.strip()[:400], rank, head.host or source.host, head.time
-            )
-            self._phases[rank, fact] = LogPhase(fact, line)
+        if head.host:
+            self._take_host(head)
+        found, code = self._phases_of(head.body, rank)
+        if not found:
+            return
+        # A traceback shows where its own rank waited: that rank is not the busy one.
+        whose = None if code else rank
+        text, host = piece.strip()[:400], head.host or source.host
+        line = LogLine(source.path, number, text, whose, host, head.time)
+        for fact in found:
+            self._phases[whose, fact] = LogPhase(fact, line)
+
+    def _take_host(self, head: prefix.Prefix) -> None:
+        """Keep a host; tracebacks of two hosts show that several processes worked together."""
+        self.hosts.add(head.host)
+        if phases.is_frame(head.body) or templates.exception(head.body):
+            self._failed_hosts.add(head.host)
+            self.distributed = self.distributed or len(self._failed_hosts) > 1
+
+    def _phases_of(self, body: str, rank: int | None) -> tuple[frozenset[LogFact], bool]:
+        """Return what a line says, and whether it is part of a traceback."""
+        below = rank in self._framed
+        self._framed.discard(rank)
+        if phases.is_frame(body):
+            self._framed.add(rank)
+            return phases.of_code(body), True
+        return (phases.of_code(body), True) if below else (phases.of(body), False)

@@ -78,6 +78,36 @@ _WORDS: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
     ),
 )
 
+_FRAME = re.compile(r'^\s*File "[^"]+", line \d+, in (?P<function>\w+)')
+_CODE: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
+    (
+        LogFact.PREPARING,
+        re.compile(r"\bwith\b.*\b\w*(?:zero|main_process|main|master|rank0)_first\("),
+    ),
+    (
+        LogFact.SAVING,
+        re.compile(r"\b_?save_(?:checkpoint|state|pretrained|model|to_checkpoint)\b"),
+    ),
+    (LogFact.EVALUATING, re.compile(r"\b(?:evaluate|run_validation|validate|evaluation_loop)\b")),
+    (LogFact.GENERATING, re.compile(r"\b(?:generate|generate_sequences|generate_completions)\b")),
+)
+
+
+def is_frame(text: str) -> bool:
+    """Tell whether a clean line is a frame of a Python traceback."""
+    return 'File "' in text and bool(_FRAME.match(text))
+
+
+def of_code(text: str) -> frozenset[LogFact]:
+    """Return where a rank stood, from a frame of its traceback or the code below the frame.
+
+    Example:
+        of_code("with zero_first(is_main_process()):")  # {LogFact.PREPARING}
+    """
+    frame = _FRAME.match(text) if 'File "' in text else None
+    code = frame["function"] if frame else text
+    return frozenset(fact for fact, words in _CODE if words.search(code))
+
 
 def of(text: str) -> frozenset[LogFact]:
     """Return what a clean line says its rank was doing; nothing for most lines.

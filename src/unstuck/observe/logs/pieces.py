@@ -41,6 +41,13 @@ class Lines:
             text(self.data[end + 1 : after][:LONGEST_PIECE]),
         )
 
+    def following(self, end: int) -> Iterator[str]:
+        """Yield the lines after the one that ends here, as text."""
+        while end < len(self.data):
+            start, end = end + 1, self.data.find(b"\n", end + 1)
+            end = len(self.data) if end < 0 else end
+            yield text(self.data[start:end][:LONGEST_PIECE])
+
 
 def segment(data: bytes, start: int, end: int, hit: int) -> bytes:
     """Return the part of a line that a hit is in: bars rewrite a line with carriage returns."""

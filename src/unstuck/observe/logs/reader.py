@@ -106,6 +106,7 @@ class Reader:
             context.world_size,
             context.usage_error,
             context.distributed,
+            tuple(sorted(context.hosts)),
         )
         self.found.unknown = list(self.clusters.found.values())
         return self.found
@@ -205,7 +206,11 @@ class _FileChunk:
         return self._lines.finish()
 
     def _take(self, raw: bytes, span: tuple[int, int], number: int, anchors: set[int]) -> None:
-        text = prefix.clean(pieces.text(raw)).rstrip()
+        text = prefix.clean(pieces.text(raw)).rstrip("\r\n")
+        if wrapped.is_cut(text):
+            after = (prefix.clean(line).rstrip("\r") for line in self._lines.following(span[1]))
+            text = wrapped.whole(text, after)
+        text = text.rstrip()
         head = prefix.parse(text, self._reader.year)
         if self._reader.too_old(head.time):
             return

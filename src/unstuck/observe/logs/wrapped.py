@@ -1,6 +1,7 @@
 """Logs that were copied from a terminal: long lines come in pieces of the terminal's width."""
 
 import re
+from collections.abc import Iterable
 
 from unstuck.observe.logs import prefix
 
@@ -10,6 +11,29 @@ NARROWEST = 60
 WIDEST = 400
 
 _BEGINS = re.compile(r"\s*(?:[\[({<>*=#|-]|Traceback|File |\S+(?:Error|Exception)\b|$)")
+
+_OPEN = re.compile(
+    r"WorkNCCL\((?:[^()]|\([^()]*\))*(?:\([^()]*)?$|\] Watchdog caught[A-Za-z :]{0,40}$"
+)
+MOST_PIECES = 3
+
+
+def is_cut(line: str) -> bool:
+    """Tell whether a watchdog's line ends before its operation does.
+
+    Example:
+        is_cut("[Rank 2] Watchdog caught … WorkNCCL(SeqNum=4, OpTy")  # True
+    """
+    return ("WorkNCCL(" in line or "Watchdog caught" in line) and bool(_OPEN.search(line))
+
+
+def whole(line: str, following: Iterable[str]) -> str:
+    """Return a watchdog's line with the next ones that belong to it."""
+    for _, piece in zip(range(MOST_PIECES), following, strict=False):
+        if not is_cut(line) or not _goes_on(piece):
+            break
+        line += piece
+    return line
 
 
 def unwrap(data: bytes) -> bytes:

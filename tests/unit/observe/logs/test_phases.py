@@ -3,7 +3,7 @@
 import pytest
 
 from unstuck.model.log import LogFact
-from unstuck.observe.logs.phases import of
+from unstuck.observe.logs.phases import is_frame, of, of_code
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,35 @@ def test_what_is_over_or_only_spoken_of_is_no_phase(line: str):
 def test_generating_during_an_evaluation_is_both():
     bar = "Generation Evaluation: 100%|##9| 497/499 [18:29:58<05:20, 160.10s/it][E x.cpp:475]"
     assert of(bar) == {LogFact.GENERATING, LogFact.EVALUATING}
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("    with zero_first(is_main_process()):", LogFact.PREPARING),
+        ("    with torch_distributed_zero_first(LOCAL_RANK):", LogFact.PREPARING),
+        ("    with self.args.main_process_first(desc='map'):", LogFact.PREPARING),
+        ('  File "/job/train.py", line 745, in save_checkpoint', LogFact.SAVING),
+        ('  File "/job/trainer.py", line 3, in evaluate', LogFact.EVALUATING),
+        ("    out = self.model.generate(**batch)", LogFact.GENERATING),
+    ],
+)
+def test_a_traceback_shows_where_a_rank_stood(line: str, fact: LogFact):
+    assert of_code(line) == {fact}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '  File "/job/evaluate/generate.py", line 3, in train',
+        '  File "/job/trainer.py", line 3, in _maybe_log_save_evaluate',
+        "    loss.backward()",
+    ],
+)
+def test_a_files_name_or_a_longer_name_shows_nothing(line: str):
+    assert of_code(line) == frozenset()
+
+
+def test_a_frame_is_told_from_talk_about_files():
+    assert is_frame('  File "/job/train.py", line 7, in main')
+    assert not is_frame('could not open File "/job/train.py"')

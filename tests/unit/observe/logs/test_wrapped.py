@@ -1,6 +1,8 @@
 """Wrapped lines are put together, and nothing else is."""
 
-from unstuck.observe.logs.wrapped import unwrap
+import pytest
+
+from unstuck.observe.logs.wrapped import is_cut, unwrap, whole
 
 LONG = "[rank1]: " + " ".join(f"word{number}" for number in range(40)) + " end"
 
@@ -30,3 +32,26 @@ def test_one_longest_line_is_not_wrapped():
 def test_what_programs_write_is_left_alone():
     text = (LONG * 20 + "\n" + "goes on\n") * 3
     assert unwrap(text.encode()) == text.encode()
+
+
+WORK = "[rank2]:[E x.cpp:629] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL("
+REST = "SeqNum=4, OpType=BROADCAST, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800010 ms"
+
+
+@pytest.mark.parametrize("at", [len(WORK) + 14, len(WORK) + 40, len(WORK) + 65, len(WORK) - 26])
+def test_a_watchdogs_line_is_whole_wherever_it_was_cut(at: int):
+    line = WORK + REST
+    assert whole(line[:at], [line[at:], "next"]) == line
+
+
+def test_three_pieces_are_put_together_too():
+    line = WORK + REST
+    first, rest = line[:100], line[100:]
+    assert whole(first, [rest[:15], rest[15:], "next"]) == line
+
+
+def test_a_whole_line_and_one_before_a_new_line_stay_as_they_are():
+    assert not is_cut(WORK + REST)
+    assert (
+        whole(WORK + "SeqNum=4, OpTy", ["[rank3]:[E x.cpp:629] other"]) == WORK + "SeqNum=4, OpTy"
+    )
