@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import unstuck
@@ -40,8 +41,8 @@ def run(
         watchers = Watchers(directory, live.path, host, place, command.argv, as_json=as_json)
         env = environment(os.environ, live.path)
         where = _short(directory) if place.listener else f"the hub at {place.host}:{place.port}"
-        say(f"watching; incidents go to {where}")
-        return Supervisor(command.argv, env, watchers).run()
+        greet = partial(say, f"watching; incidents go to {where}")
+        return Supervisor(command.argv, env, watchers, greet).run()
     finally:
         live.remove()
         if place.listener is not None:

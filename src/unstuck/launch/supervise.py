@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,16 @@ _GIVE_UP_AFTER = 35.0
 class Supervisor:
     """Owns the launched process from start to end."""
 
-    def __init__(self, argv: tuple[str, ...], env: Mapping[str, str], watchers: Watchers) -> None:
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        watchers: Watchers,
+        greet: Callable[[], None],
+    ) -> None:
+        """Prepare; `greet` is called once the command has really started."""
         self._argv = argv
+        self._greet = greet
         self._env = env
         self._watchers = watchers
         self._mark = env[leftovers.MARK]
@@ -46,6 +54,7 @@ class Supervisor:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         try:
             self._pid = self._spawn(before)
+            self._greet()
             self._watchers.start()
             code = self._follow()
             self._clean_up(code)
