@@ -68,7 +68,9 @@ def test_hook_of_the_script_still_runs_and_hides_nothing(tmp_path: Path):
 
 
 def test_interrupt(tmp_path: Path):
-    done, told = ended(tmp_path, "os.kill(os.getpid(), 2)\nimport time\ntime.sleep(60)\n")
+    # A job in the background of a shell inherits SIGINT ignored; this one must hear it.
+    rest = "import signal, time\nsignal.signal(2, signal.default_int_handler)\n"
+    done, told = ended(tmp_path, rest + "os.kill(os.getpid(), 2)\ntime.sleep(60)\n")
 
     assert done.returncode == -2
     assert told[-1]["failure"]["type"] == "KeyboardInterrupt"
