@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from unstuck.model.host import PeerLink, Pressure
 from unstuck.model.rank import RankState
 
 
@@ -15,6 +16,11 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     sent_at: float
     """Unix time by the node's own clock."""
     ranks: tuple[RankState, ...] = ()
+    pressure: Pressure = Pressure()
+    links: tuple[PeerLink, ...] = ()
+    """Its own view of the other agents of the job."""
+    cut_off_for: float = 0.0
+    """How long it had no hub until just now: told once after it found the hub again."""
     stopping: bool = False
     """The user asked for the end (Ctrl-C, SIGTERM): deaths are wanted now."""
     ended: bool = False

@@ -73,6 +73,8 @@ class Process(Struct, frozen=True, omit_defaults=True):
     """Kernel function the main thread sleeps in (/proc wchan), where readable."""
     cpu: float = 0.0
     """Share of one core that the main thread used since the last look, 0 to 1."""
+    delayed: float = 0.0
+    """Share of the last seconds in which the main thread was runnable and had no core."""
     rss: int = 0
     exit_code: int | None = None
     """0 and up: exit status; below 0: minus the signal; None: alive, or unknown."""
@@ -97,6 +99,19 @@ class Pace(Struct, frozen=True, omit_defaults=True):
     gaps: int = 0
     typical: float = 0.0
     longest: float = 0.0
+
+
+class Tempo(Struct, frozen=True, omit_defaults=True):
+    """Where the time of a moving rank goes, over the last steps."""
+
+    steps: int = 0
+    """How many steps this covers; 0 while there are too few to say."""
+    step: float = 0.0
+    """Typical seconds a step takes."""
+    own: float = 0.0
+    """Typical seconds of a step outside collectives: what this rank itself needs."""
+    usual_own: float = 0.0
+    """The same over the job's longer past, to tell what is new."""
 
 
 class RankState(Struct, frozen=True, omit_defaults=True):
@@ -128,6 +143,7 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     in_flight: bool = False
     """Some collective or point-to-point operation was issued and has not completed."""
     pace: Pace = Pace()
+    tempo: Tempo = Tempo()
     groups: tuple[GroupProgress, ...] = ()
     p2p: tuple[PointToPoint, ...] = ()
     stack: tuple[CodeLine, ...] = ()

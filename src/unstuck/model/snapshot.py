@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from unstuck.model.host import PeerLink, Pressure
 from unstuck.model.rank import RankState
 
 
@@ -14,6 +15,11 @@ class NodeState(Struct, frozen=True, omit_defaults=True):
     """Since its last frame arrived."""
     disconnected: bool = False
     """Its connection was closed by the other side: the agent died, but its host answered."""
+    pressure: Pressure = Pressure()
+    links: tuple[PeerLink, ...] = ()
+    """Its own view of the other agents; as old as its last frame."""
+    cut_off_for: float = 0.0
+    """It came back after this long without the hub, alive all the time."""
     stopping: bool = False
     ended: bool = False
 
