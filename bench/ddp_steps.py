@@ -1,20 +1,20 @@
-"""A DDP job that measures itself for `SECONDS`: steps per second, CPU time a step, as JSON.
+"""A DDP job that counts its steps in `COUNT_FILE` until there is a `STOP_FILE`.
 
-`RESULT` names the file; `MODE=collectives` is a tight loop of small all_reduces instead.
+The count is followed by the time of the last step. `MODE=collectives` is a tight loop of
+small all_reduces instead.
 """
 
-import json
 import os
+import struct
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from mmap import mmap
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-
-WARM_UP = 3.0
 
 
 def ddp_step() -> Callable[[], None]:
@@ -42,33 +42,27 @@ def collectives_step() -> Callable[[], None]:
     return step
 
 
-def steps_for(seconds: float, step: Callable[[], None]) -> tuple[int, float]:
-    """Step until rank 0 says that the time is over; all ranks do the same number of steps."""
-    begin = time.perf_counter()
-    count, go_on = 0, torch.ones(1)
-    while go_on.item():
-        for _ in range(10):
-            step()
-        count += 10
-        go_on.fill_(float(time.perf_counter() - begin < seconds))
-        dist.broadcast(go_on, src=0)
-    return count, time.perf_counter() - begin
+def steps_until(stop: Path, step: Callable[[], None]) -> None:
+    """Step until `stop` exists; all ranks do the same number of steps."""
+    with Path(os.environ["COUNT_FILE"]).open("r+b") as file, mmap(file.fileno(), 16) as page:
+        count, go_on = 0, torch.ones(1)
+        while go_on.item():
+            for _ in range(10):
+                step()
+                count += 1
+                if dist.get_rank() == 0:
+                    page[:] = struct.pack("<qd", count, time.monotonic())
+            go_on.fill_(float(not stop.exists()))
+            dist.broadcast(go_on, src=0)
 
 
 def main() -> None:
-    """Warm up, measure, and let rank 0 write the result."""
+    """Train until told to stop, counting."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     step = collectives_step() if os.environ.get("MODE") == "collectives" else ddp_step()
-    steps_for(WARM_UP, step)
-    before = time.process_time()
-    count, seconds = steps_for(float(os.environ.get("SECONDS", "12")), step)
-    cpu = torch.tensor([time.process_time() - before])
-    dist.all_reduce(cpu)
-    if dist.get_rank() == 0:
-        result = {"per_second": count / seconds, "cpu_ms": 1000 * cpu.item() / count}
-        Path(os.environ["RESULT"]).write_text(json.dumps(result))
+    steps_until(Path(os.environ["STOP_FILE"]), step)
     dist.destroy_process_group()
-    os._exit(0)  # torch now and then aborts on its way out, watched or not; what counts is written
+    os._exit(0)  # torch now and then aborts on its way out, watched or not
 
 
 if __name__ == "__main__":

@@ -1,102 +1,177 @@
-"""What being watched costs: the same job with and without `unstuck run`, interleaved.
+"""What being watched costs: the same job with and without `unstuck run`, a second each in turn.
 
-Both sides run on the same machine within the same minutes, in the order A B B A A B …, so
-that a drift of the machine does not favour one of them:
+Two runs one after the other differ by tens of per cent on a small machine, whatever is
+compared. So both jobs are started once and then take turns: one is frozen (SIGSTOP on all its
+processes, the watchers of a watched job too) while the other trains for less than a second,
+and the order changes from pair to pair. What the machine does meanwhile hits both alike. Two
+jobs may also differ by where they happened to land in memory: every round starts new ones.
 
-    python bench/overhead.py --pairs 5 --seconds 12
-    python bench/overhead.py --control        both sides without: what the machine's noise gives
+    python bench/overhead.py
+    python bench/overhead.py --control        both sides without: what noise is left
 
-Steps per second are what the user feels; whatever else the machine does is in them. The CPU
-time that all ranks spend on a step holds what the probe does inside the ranks, and not what
-the agent and the hub do beside them. Contention moves both: on a busy machine two unwatched
-runs differ by tens of per cent, so a ratio means nothing without the control beside it.
+Steps per second are what the user feels. CPU time a step is that of the four ranks and so
+holds what the probe does inside them; what agent, hub and `unstuck run` take beside them is
+given apart, as a share of one core.
 """
 
+import contextlib
 import json
 import os
 import random
+import signal
 import statistics
-import subprocess
+import struct
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Self
 
 import click
+import psutil
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 BIN = Path(sys.executable).parent
 PROGRAM = Path(__file__).parent / "ddp_steps.py"
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node", "4", str(PROGRAM))
-FEWEST_FOR_INTERVAL = 5
+START_LIMIT = 120.0
+SETTLE = 0.15
+"""Seconds after a thaw that are not counted: caches and scheduler find their way back."""
 
 
 @dataclass(frozen=True)
-class Rate:
-    """What one run measured of itself."""
+class Reading:
+    """The state of one job at one moment."""
+
+    steps: int
+    at: float
+    """When the last step ended, by the machine's monotonic clock."""
+    rank_cpu: float
+    watcher_cpu: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """What one turn gave."""
 
     per_second: float
     cpu_ms: float
-    """CPU time of all four ranks together for one step."""
+    watchers: float
+
+    @classmethod
+    def between(cls, begin: Reading, end: Reading) -> "Window":
+        """Compare two readings of the same job."""
+        steps, seconds = end.steps - begin.steps, end.at - begin.at
+        return cls(
+            per_second=steps / seconds,
+            cpu_ms=1000 * (end.rank_cpu - begin.rank_cpu) / steps,
+            watchers=(end.watcher_cpu - begin.watcher_cpu) / seconds,
+        )
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One run of each side."""
+    """One turn of each side, right after one another."""
 
-    without: Rate
-    watched: Rate
-    load: float
-
-    @property
-    def speed(self) -> float:
-        """Steps per second, watched over unwatched: below 1 is a cost."""
-        return self.watched.per_second / self.without.per_second
-
-    @property
-    def cpu(self) -> float:
-        """CPU time a step, watched over unwatched: above 1 is a cost."""
-        return self.watched.cpu_ms / self.without.cpu_ms
+    without: Window
+    watched: Window
 
 
-def run_once(*, watched: bool, mode: str, seconds: float) -> Rate:
-    """Run the job once and give what it measured."""
-    with tempfile.TemporaryDirectory(prefix="unstuck-bench-") as name:
-        folder = Path(name)
-        watcher = (str(BIN / "unstuck"), "run", "--run-dir", str(folder / "run"))
-        own = {"RESULT": str(folder / "result"), "MODE": mode, "SECONDS": str(seconds)}
-        argv = (*watcher, *TORCHRUN) if watched else TORCHRUN
-        with (folder / "output").open("w+") as output:
-            env = {**os.environ, "OMP_NUM_THREADS": "1", **own}
-            done = subprocess.run(argv, env=env, stdout=output, stderr=output, check=False)
-            output.seek(0)
-            if done.returncode != 0:
-                raise click.ClickException(f"the job failed:\n{output.read()[-3000:]}")
-        if any((folder / "run").glob("incident-*")):
-            print("note: unstuck raised an incident in this run", file=sys.stderr)
-        return Rate(**json.loads((folder / "result").read_text()))
+class Side:
+    """One of the two jobs; frozen except in its turns."""
+
+    def __init__(self, folder: Path, *, watched: bool, mode: str) -> None:
+        folder.mkdir()
+        self.run_dir, self._count, self._stop = folder / "run", folder / "count", folder / "stop"
+        self._output = folder / "output"
+        self._count.write_bytes(bytes(16))
+        watcher = (str(BIN / "unstuck"), "run", "--run-dir", str(self.run_dir))
+        own = {"COUNT_FILE": str(self._count), "STOP_FILE": str(self._stop), "MODE": mode}
+        with self._output.open("wb") as output:
+            self._process = psutil.Popen(
+                (*watcher, *TORCHRUN) if watched else TORCHRUN,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **own},
+                stdout=output,
+                stderr=output,
+            )
+        self._members: list[psutil.Process] = []
+        self._ranks: list[psutil.Process] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.touch()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._find()
+        self.thaw()
+        try:
+            self._process.wait(60)
+        except psutil.TimeoutExpired:
+            for member in self._members:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    member.kill()
+
+    def warm_up(self) -> None:
+        """Wait for the first steps, then freeze."""
+        deadline = time.monotonic() + START_LIMIT
+        while self._counted()[0] < 30:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise click.ClickException(f"the job failed:\n{self._output.read_text()[-3000:]}")
+            time.sleep(0.1)
+        self._find()
+        self.freeze()
+
+    def turn(self, seconds: float) -> Window:
+        """Let the job train for a while, alone."""
+        self.thaw()
+        time.sleep(SETTLE)
+        begin = self._read()
+        time.sleep(seconds)
+        end = self._read()
+        self.freeze()
+        return Window.between(begin, end)
+
+    def freeze(self) -> None:
+        """Stop every process of the job."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let every process of the job go on."""
+        self._send(signal.SIGCONT)
+
+    def _find(self) -> None:
+        self._members = [self._process, *self._process.children(recursive=True)]
+        self._ranks = [member for member in self._members if "RANK" in member.environ()]
+
+    def _send(self, number: int) -> None:
+        for member in self._members:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.send_signal(number)
+
+    def _counted(self) -> tuple[int, float]:
+        return struct.unpack("<qd", self._count.read_bytes())
+
+    def _read(self) -> Reading:
+        watchers = [member for member in self._members if member not in self._ranks]
+        return Reading(*self._counted(), cpu_of(self._ranks), cpu_of(watchers))
 
 
-def measure_pair(number: int, *, control: bool, mode: str, seconds: float) -> Pair:
-    """Measure one pair, every second one in reverse order."""
-    order = (False, True) if number % 2 == 0 else (True, False)
-    load = os.getloadavg()[0]
-    found = {
-        second: run_once(watched=second and not control, mode=mode, seconds=seconds)
-        for second in order
-    }
-    pair = Pair(found[False], found[True], load)
-    said = f"pair {number + 1}: speed {pair.speed:.4f}, CPU {pair.cpu:.4f}, load {load:.1f}"
-    print(said, file=sys.stderr, flush=True)
-    return pair
+def cpu_of(processes: Sequence[psutil.Process]) -> float:
+    """Add up the CPU seconds of processes, to the microsecond where the kernel counts them."""
+    return sum(
+        int((task / "schedstat").read_text().split()[0]) / 1e9
+        for process in processes
+        for task in Path(f"/proc/{process.pid}/task").iterdir()
+    )
 
 
-def interval(values: Sequence[float], rounds: int = 5000) -> tuple[float, float] | None:
-    """Give the 95 % bootstrap interval of the median; None where there are too few values."""
-    if len(values) < FEWEST_FOR_INTERVAL:
-        return None
+def interval(values: Sequence[float], rounds: int = 5000) -> tuple[float, float]:
+    """Give the 95 % bootstrap interval of the median."""
     chance = random.Random(0)  # noqa: S311 - a fixed seed is the point
     medians = sorted(
         statistics.median(chance.choices(values, k=len(values))) for _ in range(rounds)
@@ -104,52 +179,97 @@ def interval(values: Sequence[float], rounds: int = 5000) -> tuple[float, float]
     return medians[int(0.025 * rounds)], medians[int(0.975 * rounds)]
 
 
-def spread(values: Sequence[float]) -> str:
-    """Sum a ratio up in words."""
-    text = f"median {statistics.median(values):.4f}, min {min(values):.4f}, max {max(values):.4f}"
-    bounds = interval(values)
-    if bounds is None:
-        return f"{text}; too few pairs for an interval"
-    return f"{text}; 95 % interval of the median {bounds[0]:.4f} to {bounds[1]:.4f}"
+def row(name: str, without: Sequence[float], watched: Sequence[float]) -> tuple[str, ...]:
+    """Sum one measure up: both medians, and the ratio with its spread."""
+    ratios = [b / a for a, b in zip(without, watched, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
+    bounds = interval(ratios)
+    return (
+        name,
+        f"{statistics.median(without):.2f}",
+        f"{statistics.median(watched):.2f}",
+        f"{statistics.median(ratios):.4f}",
+        f"{bounds[0]:.4f} to {bounds[1]:.4f}",
+        f"{low:.3f} to {high:.3f}",
+        f"{min(ratios):.3f} to {max(ratios):.3f}",
+    )
 
 
-def table(pairs: Sequence[Pair], title: str) -> Table:
-    """Lay the pairs out for people."""
+def table(rounds: Sequence[Sequence[Pair]], title: str) -> Table:
+    """Lay the comparison out for people."""
     shown = Table(title=title)
-    for heading in ("pair", "load", "steps/s without", "with", "ratio"):
+    shown.add_column("measure")
+    for heading in ("without", "with", "ratio (median)", "95 % interval", "quartiles", "extremes"):
         shown.add_column(heading, justify="right")
-    for heading in ("CPU ms a step without", "with", "ratio"):
-        shown.add_column(heading, justify="right")
-    for number, pair in enumerate(pairs, 1):
-        without, watched = pair.without, pair.watched
-        speed = (f"{without.per_second:.2f}", f"{watched.per_second:.2f}", f"{pair.speed:.4f}")
-        cpu = (f"{without.cpu_ms:.3f}", f"{watched.cpu_ms:.3f}", f"{pair.cpu:.4f}")
-        shown.add_row(str(number), f"{pair.load:.1f}", *speed, *cpu)
+    for number, pairs in enumerate(rounds, 1):
+        shown.add_row(*row(f"round {number}: steps a second", *speeds(pairs)))
+    together = [pair for pairs in rounds for pair in pairs]
+    cpu = [one.without.cpu_ms for one in together], [one.watched.cpu_ms for one in together]
+    shown.add_section()
+    shown.add_row(*row("all: steps a second", *speeds(together)))
+    shown.add_row(*row("all: CPU ms of the ranks a step", *cpu))
     return shown
 
 
+def speeds(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
+    """Give the steps per second of both sides."""
+    return [one.without.per_second for one in pairs], [one.watched.per_second for one in pairs]
+
+
+def measure_round(folder: Path, pairs: int, seconds: float, mode: str, control: bool) -> list[Pair]:
+    """Start both jobs, give them their turns, and end them."""
+    folder.mkdir()
+    with (
+        Side(folder / "without", watched=False, mode=mode) as without,
+        Side(folder / "watched", watched=not control, mode=mode) as watched,
+    ):
+        without.warm_up()
+        watched.warm_up()
+        found = compare({False: without, True: watched}, pairs, seconds)
+    if incidents := len(list(watched.run_dir.glob("incident-*"))):
+        print(f"note: unstuck raised {incidents} incidents", file=sys.stderr)
+    return found
+
+
+def compare(sides: dict[bool, Side], pairs: int, seconds: float) -> list[Pair]:
+    """Give the two jobs their turns."""
+    found: list[Pair] = []
+    console = Console(stderr=True)
+    for number in track(range(pairs), "pairs", console=console, disable=not console.is_terminal):
+        order = (False, True) if number % 2 == 0 else (True, False)
+        turns = {side: sides[side].turn(seconds) for side in order}
+        found.append(Pair(turns[False], turns[True]))
+    return found
+
+
 @click.command()
-@click.option("--pairs", default=5, show_default=True, help="Runs of each side.")
-@click.option("--seconds", default=12.0, show_default=True, help="Measured time of each run.")
+@click.option("--rounds", default=5, show_default=True, help="How often both jobs are started.")
+@click.option("--pairs", default=30, show_default=True, help="Turns of each side in a round.")
+@click.option("--seconds", default=0.6, show_default=True, help="Length of a turn.")
 @click.option("--mode", type=click.Choice(["ddp", "collectives"]), default="ddp")
-@click.option("--control", is_flag=True, help="Watch neither side: shows the machine's noise.")
+@click.option("--control", is_flag=True, help="Watch neither side: shows what noise is left.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def main(*, pairs: int, seconds: float, mode: str, control: bool, as_json: bool) -> None:
+def main(
+    *, rounds: int, pairs: int, seconds: float, mode: str, control: bool, as_json: bool
+) -> None:
     """Compare a 4-rank job with and without `unstuck run`."""
-    measured = [
-        measure_pair(number, control=control, mode=mode, seconds=seconds) for number in range(pairs)
-    ]
-    speeds, cpus = [each.speed for each in measured], [each.cpu for each in measured]
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="unstuck-bench-") as name:
+        measured = [
+            measure_round(Path(name) / str(number), pairs, seconds, mode, control)
+            for number in range(rounds)
+        ]
     sides = "control: neither side watched" if control else "with and without unstuck"
-    title = f"{mode}, {sides}, 4 ranks, {os.cpu_count()} cores"
+    title = f"{mode}, {sides}, {rounds} x {pairs} pairs, 4 ranks, {os.cpu_count()} cores"
+    together = [pair for each in measured for pair in each]
+    beside = statistics.mean(pair.watched.watchers - pair.without.watchers for pair in together)
     if as_json:
-        report = {"title": title, "pairs": [asdict(each) for each in measured]}
-        print(json.dumps({**report, "speed": spread(speeds), "cpu": spread(cpus)}, indent=2))
+        report = {"title": title, "rounds": [[asdict(pair) for pair in each] for each in measured]}
+        print(json.dumps({**report, "watchers": beside, "load": load}, indent=2))
         return
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(table(measured, title))
-    console.print(f"speed, with / without: {spread(speeds)}")
-    console.print(f"CPU a step, with / without: {spread(cpus)}")
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    console.print(table(measured, f"{title}, load {load:.1f} before"))
+    console.print(f"agent, hub and launcher beside the ranks: {beside:.2%} of one core")
 
 
 if __name__ == "__main__":
