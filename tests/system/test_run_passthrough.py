@@ -100,3 +100,16 @@ def test_sigterm_ends_the_job_too(job: Start) -> None:
     assert running.wait_exit(15) != 0
     assert not running.wait_gone(5)
     assert running.verdicts() == []
+
+
+def test_a_pause_of_everything_is_survived(job: Callable[..., Job]) -> None:
+    running = job("healthy", env={"STEPS": "40"})
+    running.wait_watched()
+    for _ in range(3):
+        os.kill(running.process.pid, signal.SIGSTOP)
+        time.sleep(0.6)  # longer than the supervisor's own look at the clock
+        os.kill(running.process.pid, signal.SIGCONT)
+        time.sleep(0.1)
+
+    assert running.wait_exit(90) == 0, running.words()
+    assert "bug in unstuck" not in running.stderr.read_text()

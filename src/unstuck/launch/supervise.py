@@ -15,7 +15,7 @@ from unstuck.launch.watchers import Watchers
 
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 _PASSED = frozenset({signal.SIGUSR1, signal.SIGUSR2})
-_WATCHED = _ENDING | _PASSED | {signal.SIGCHLD}
+_WATCHED = _ENDING | _PASSED | {signal.SIGCHLD, signal.SIGALRM}
 _FROM_TERMINAL = 0x80
 """si_code of a signal that the kernel made, as Ctrl-C does."""
 _DEAF_AFTER = 2.0
@@ -86,7 +86,7 @@ class Supervisor:
     def _follow(self) -> int:
         """Wait for the command's end; return its exit code as subprocess writes it."""
         while True:
-            info = signal.sigtimedwait(_WATCHED, 0.25)
+            info = _next_signal(0.25)
             if info is not None and info.si_signo != signal.SIGCHLD:
                 self._pass_on(signal.Signals(info.si_signo), info.si_code)
             self._escalate()
@@ -148,7 +148,7 @@ class Supervisor:
 
     def _wait_for_ranks(self) -> None:
         while self._living_ranks():
-            info = signal.sigtimedwait(_WATCHED, 0.25)
+            info = _next_signal(0.25)
             if info is not None and info.si_signo in _ENDING:
                 self._watchers.tell("stopping")
                 leftovers.end_all(self._mark, self._ours())
@@ -160,3 +160,17 @@ class Supervisor:
 
     def _ours(self) -> set[int]:
         return {os.getpid()} | self._watchers.pids()
+
+
+def _next_signal(patience: float) -> signal.struct_siginfo | None:
+    """Wait for a watched signal; None when none came in time.
+
+    Not by sigtimedwait: where this process is stopped and continued meanwhile (Ctrl-Z, a
+    suspended Slurm job), Python returns uninitialised memory from it.
+    """
+    signal.setitimer(signal.ITIMER_REAL, patience)
+    info = signal.sigwaitinfo(_WATCHED)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if signal.SIGALRM in signal.sigpending():
+        signal.sigwait({signal.SIGALRM})
+    return None if info.si_signo == signal.SIGALRM else info
