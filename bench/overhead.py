@@ -109,12 +109,12 @@ class Side:
         with contextlib.suppress(psutil.NoSuchProcess):
             self._find()
         self.thaw()
-        try:
+        with contextlib.suppress(psutil.TimeoutExpired):
             self._process.wait(60)
-        except psutil.TimeoutExpired:
-            for member in self._members:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    member.kill()
+        for member in self._members:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
+                print(f"note: process {member.pid} outlived its job", file=sys.stderr)
 
     def warm_up(self) -> None:
         """Wait for the first steps, then freeze."""
