@@ -12,6 +12,9 @@ from msgspec import Struct
 from unstuck.model.rank import CodeLine, RankState
 
 BUSY_CPU = 0.5
+IDLE_CPU = 0.05
+"""A thread that waits for a lock uses less; one that is only held up, by the GIL or for want of a
+free core, uses more, even if the moment it was looked at shows it waiting."""
 POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv", "wait"})
 _COLLECTIVES = (
     "all_reduce|all_gather|all_to_all|reduce_scatter|broadcast|reduce|gather|scatter|barrier|"
@@ -138,5 +141,7 @@ def _spins_for_device(state: RankState, seen: StackView) -> bool:
 
 def _waits_in_thread(state: RankState) -> bool:
     """Tell whether the main thread waits for another thread, as it does in `Work.wait`."""
+    if state.stack[0].user and state.process.cpu >= IDLE_CPU:
+        return False
     where = state.process.waits_in
     return "futex" in where or (where in ("", "0") and state.process.state != "R")

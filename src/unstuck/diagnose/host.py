@@ -2,7 +2,13 @@
 
 from msgspec import Struct
 
-from unstuck.diagnose.blocked import BUSY_CPU, innermost, is_asleep, waits_on_host
+from unstuck.diagnose.blocked import (
+    BUSY_CPU,
+    IDLE_CPU,
+    innermost,
+    is_asleep,
+    waits_on_host,
+)
 from unstuck.diagnose.finding import culprit, process_evidence, stack_evidence
 from unstuck.diagnose.words import seconds_text
 from unstuck.model.rank import CodeLine, RankState
@@ -194,7 +200,7 @@ def _waits_for_store(state: RankState) -> _Reading | None:
 
 
 def _runs(state: RankState) -> _Reading | None:
-    if state.process.cpu <= BUSY_CPU and state.process.state != "R":
+    if state.process.cpu <= BUSY_CPU and state.process.state != "R" and not _is_held_up(state):
         return None
     return _Reading(
         Cause.BUSY_ELSEWHERE,
@@ -207,6 +213,13 @@ def _runs(state: RankState) -> _Reading | None:
             ),
         ),
     )
+
+
+def _is_held_up(state: RankState) -> bool:
+    """Tell whether it runs, although slowly: at a line of its own that waits for nothing."""
+    inner = innermost(state)
+    own = inner is not None and inner.user and not waits_on_host(inner)
+    return own and "futex" in state.process.waits_in and state.process.cpu >= IDLE_CPU
 
 
 def _waits_for_lock(state: RankState) -> _Reading | None:

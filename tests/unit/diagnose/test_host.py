@@ -35,6 +35,16 @@ def told(state: RankState) -> tuple[Cause, str]:
         (rank(waits_in="sk_wait_data"), Cause.BUSY_ELSEWHERE, "waits for data from a socket"),
         (rank(waits_in="do_wait"), Cause.BUSY_ELSEWHERE, "waits for data from a child process"),
         (rank(waits_in="futex_wait_queue"), Cause.HOST_DEADLOCK, "waits for a lock"),
+        (
+            rank(user("count += 1"), waits_in="futex_do_wait", cpu=0.18),
+            Cause.BUSY_ELSEWHERE,
+            "is running its own code",
+        ),
+        (
+            rank(user("lock.acquire()"), waits_in="futex_do_wait", cpu=0.18),
+            Cause.HOST_DEADLOCK,
+            "waits for a lock",
+        ),
         (rank(THREADING, TEMPLATE), Cause.HOST_DEADLOCK, "waits for a lock"),
         (rank(QUEUE, LOADER, TEMPLATE), Cause.HOST_DEADLOCK, "waits for its DataLoader workers"),
         (rank(NEW_GROUP, TEMPLATE, waits_in="do_poll"), Cause.STORE_LOST, "waits for the store"),
