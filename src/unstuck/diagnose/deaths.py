@@ -9,6 +9,8 @@ from unstuck.model.rank import GroupProgress, RankState
 
 SIMULTANEOUS = 0.1
 """Two deaths this close together cannot be told to be one after the other."""
+SEEN_WITHIN = 0.5
+"""A busy machine may see a death this much later than its neighbours felt it."""
 
 _FOLLOWS = (
     "Connection closed by peer",
@@ -172,7 +174,7 @@ def _stuck(state: RankState, progress: GroupProgress) -> bool:
 
 def _suffers(state: RankState, since: float) -> bool:
     if _hurt(state):
-        return _age(state) < since
+        return _age(state) < since + SEEN_WITHIN
     return state.in_flight and state.stalled_for >= 0.3 and not has_ended(state)
 
 

@@ -76,6 +76,16 @@ def test_those_the_launcher_ended_afterwards_only_followed() -> None:
     assert verdict.victims == (0, 1, 3)
 
 
+def test_a_rank_gone_without_a_word_is_the_root_though_its_end_was_seen_after_the_errors() -> None:
+    scene = job(4).end(1, None, 1.592).end(3, -15, 1.525)
+    for rank in (0, 2):
+        scene.fail(rank, "RuntimeError", CLOSED, 1.593).end(rank, -15, 1.525, "exception")
+        scene.progress(rank, "0", enqueued=41, completed=41)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.PROCESS_CRASH, [1])
+    assert verdict.victims == (0, 2, 3)
+
+
 def test_two_ranks_killed_at_once_are_both_roots() -> None:
     assert culprits(verdict_of(job(4).end(1, -9, 2.0).end(2, -9, 1.98))) == [1, 2]
 
