@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,8 @@ class Job:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
         self.process.wait()
+        for link in self.run_dir.glob("live-*"):
+            shutil.rmtree(link.resolve(), ignore_errors=True)
 
     def words(self) -> str:
         """Give the end of what the job has printed, for the message of a failing test."""

@@ -108,6 +108,11 @@ def is_blocked(state: RankState) -> bool:
     return (seen.calls and not seen.in_torch) or _waits_in_thread(state)
 
 
+def is_held_up(state: RankState) -> bool:
+    """Tell whether it stands at a line of its own and runs, although slowly."""
+    return state.stack[0].user and state.process.cpu >= IDLE_CPU
+
+
 def waits_on_host(line: CodeLine) -> bool:
     """Tell whether a frame waits for a lock, a queue, a worker or a pipe of its own host."""
     if _is_host_file(line.file):
@@ -141,7 +146,7 @@ def _spins_for_device(state: RankState, seen: StackView) -> bool:
 
 def _waits_in_thread(state: RankState) -> bool:
     """Tell whether the main thread waits for another thread, as it does in `Work.wait`."""
-    if state.stack[0].user and state.process.cpu >= IDLE_CPU:
+    if is_held_up(state):
         return False
     where = state.process.waits_in
     return "futex" in where or (where in ("", "0") and state.process.state != "R")

@@ -3,7 +3,14 @@
 import signal
 from typing import NamedTuple
 
-from unstuck.diagnose.deaths import SIMULTANEOUS, Death, Deaths, left_in_order, timed_out
+from unstuck.diagnose.deaths import (
+    SIMULTANEOUS,
+    Death,
+    Deaths,
+    left_in_order,
+    tells_of_a_peer,
+    timed_out,
+)
 from unstuck.diagnose.finding import Finding, culprit
 from unstuck.diagnose.standing import Job
 from unstuck.diagnose.words import place, ranks_text, seconds_text
@@ -70,15 +77,15 @@ def explain_leavers(deaths: Deaths) -> Finding:
 
 
 def explain_followers(job: Job, deaths: Deaths) -> Finding:
-    """Name the first of those that only followed, and say that the root is not to be seen.
+    """Say that the root is not to be seen, and which rank ended first if none complained before.
 
-    A rank whose wait timed out is named by nobody: it was waiting, so another one is to blame.
+    A rank that complains of a peer is not named: another one is to blame.
     """
     first = deaths.followers[0]
-    waited = timed_out(first.state)
-    named = () if waited else (culprit(first.state, "is the first that ended", first.age),)
+    alone = _ended_alone(deaths.followers)
+    named = (culprit(first.state, "is the first that ended", first.age),) if alone else ()
     return Finding(
-        cause=Cause.UNKNOWN if waited else Cause.PROCESS_CRASH,
+        cause=Cause.PROCESS_CRASH if alone else Cause.UNKNOWN,
         confidence=Confidence.POSSIBLE,
         because="only consequences are visible: every failure seen is of the kind that another "
         "rank's end or delay causes",
@@ -90,10 +97,23 @@ def explain_followers(job: Job, deaths: Deaths) -> Finding:
             Alternative(Cause.NETWORK_PARTITION, "check the links between the hosts"),
             Alternative(Cause.UNKNOWN, "read the logs of the rank that did not complain"),
         ),
-        summary=f"Rank {first.state.rank} gave up waiting first; for whom it waited is not known."
-        if waited
-        else "",
+        summary="" if alone else _what_came_first(first),
     )
+
+
+def _ended_alone(followers: tuple[Death, ...]) -> bool:
+    first, *others = followers
+    if tells_of_a_peer(first.state):
+        return False
+    return all(first.age - other.age > SIMULTANEOUS for other in others)
+
+
+def _what_came_first(first: Death) -> str:
+    if not tells_of_a_peer(first.state):
+        return "Several ranks were ended in the same moment; by whom is not known."
+    if timed_out(first.state):
+        return f"Rank {first.state.rank} gave up waiting first; for whom it waited is not known."
+    return f"Rank {first.state.rank} lost a peer first; which one broke off is not known."
 
 
 def _others(job: Job, culprits: tuple[Culprit, ...]) -> tuple[int, ...]:

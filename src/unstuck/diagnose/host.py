@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from unstuck.diagnose.blocked import (
     BUSY_CPU,
-    IDLE_CPU,
     innermost,
     is_asleep,
+    is_held_up,
     waits_on_host,
 )
 from unstuck.diagnose.finding import culprit, process_evidence, stack_evidence
@@ -200,7 +200,7 @@ def _waits_for_store(state: RankState) -> _Reading | None:
 
 
 def _runs(state: RankState) -> _Reading | None:
-    if state.process.cpu <= BUSY_CPU and state.process.state != "R" and not _is_held_up(state):
+    if state.process.cpu <= BUSY_CPU and state.process.state != "R" and not _works(state):
         return None
     return _Reading(
         Cause.BUSY_ELSEWHERE,
@@ -215,11 +215,11 @@ def _runs(state: RankState) -> _Reading | None:
     )
 
 
-def _is_held_up(state: RankState) -> bool:
-    """Tell whether it runs, although slowly: at a line of its own that waits for nothing."""
-    inner = innermost(state)
-    own = inner is not None and inner.user and not waits_on_host(inner)
-    return own and "futex" in state.process.waits_in and state.process.cpu >= IDLE_CPU
+def _works(state: RankState) -> bool:
+    """Tell whether it is seen waiting only because something else had the GIL or the core."""
+    if not state.stack or "futex" not in state.process.waits_in:
+        return False
+    return is_held_up(state) and not waits_on_host(state.stack[0])
 
 
 def _waits_for_lock(state: RankState) -> _Reading | None:

@@ -10,7 +10,7 @@ from unstuck.diagnose.crash import (
     explain_roots,
     followers_evidence,
 )
-from unstuck.diagnose.deaths import Deaths, find_deaths, tells_of_a_peer
+from unstuck.diagnose.deaths import Deaths, find_deaths, tells_of_a_peer, timed_out
 from unstuck.diagnose.finding import Finding
 from unstuck.diagnose.graph import build_graph
 from unstuck.diagnose.joining import find_unjoined
@@ -67,7 +67,14 @@ def _judge_deaths(job: Job, deaths: Deaths) -> list[Finding]:
     graph = build_graph(job, _fallen(deaths))
     sinks = [sink for sink in find_sinks(graph) if sink.kind is SinkKind.RANK]
     found = [f for sink in sinks for f in explain_sink(job, sink, limit, fallen=True)]
+    if not any(timed_out(death.state) for death in deaths.followers):
+        # Nobody gave up, connections broke: who is only behind, or was ended later, broke none.
+        found = [finding for finding in found if _is_silent(job, finding)]
     return [_with_followers(f, deaths) for f in found] or [explain_followers(job, deaths)]
+
+
+def _is_silent(job: Job, finding: Finding) -> bool:
+    return all(job.standing(one.rank) is Standing.SILENT for one in finding.culprits)
 
 
 def _node_may_be_lost(job: Job) -> bool:

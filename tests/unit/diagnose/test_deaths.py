@@ -108,8 +108,50 @@ def test_death_by_signal_after_the_end_of_the_script_says_so() -> None:
 def test_only_consequences_are_judged_late_and_with_care() -> None:
     assert silent(job(4).fail(0, "RuntimeError", CLOSED, 1.4))
     verdict = verdict_of(job(4).fail(0, "RuntimeError", CLOSED, 1.6))
-    assert (verdict.cause, verdict.confidence) == (Cause.PROCESS_CRASH, Confidence.POSSIBLE)
+    assert (verdict.cause, verdict.confidence) == (Cause.UNKNOWN, Confidence.POSSIBLE)
+    assert (verdict.culprits, verdict.victims) == ((), (0, 1, 2, 3))
     assert "only consequences" in verdict.because
+
+
+def test_a_rank_ended_after_connections_broke_is_not_accused_for_being_behind() -> None:
+    scene = job(4)
+    for rank in (0, 1, 3):
+        scene.enter(rank).fail(rank, "RuntimeError", CLOSED, 2.0)
+    verdict = verdict_of(scene.end(2, -15, 1.6))
+    assert (verdict.cause, verdict.culprits) == (Cause.UNKNOWN, ())
+
+
+def test_a_living_rank_is_not_accused_of_broken_connections_for_being_behind() -> None:
+    scene = job(4)
+    for rank in (0, 1, 3):
+        scene.enter(rank).fail(rank, "RuntimeError", CLOSED, 2.0)
+    verdict = verdict_of(scene.sleep(2))
+    assert (verdict.cause, verdict.culprits) == (Cause.UNKNOWN, ())
+
+
+def test_a_rank_ended_after_the_others_gave_up_is_the_one_they_waited_for() -> None:
+    scene = job(4)
+    for rank in (0, 1, 3):
+        scene.enter(rank).fail(rank, "RuntimeError", TIMED_OUT, 2.0)
+    assert culprits(verdict_of(scene.end(2, -15, 1.6))) == [2]
+
+
+def test_ranks_terminated_in_the_same_moment_are_not_accused() -> None:
+    scene = job(4)
+    for rank in range(4):
+        scene.end(rank, -15, 2.0 - rank / 100)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, verdict.culprits) == (Cause.UNKNOWN, ())
+    assert "same moment" in verdict.summary
+
+
+def test_a_rank_terminated_before_all_others_is_named_with_care() -> None:
+    scene = job(4).end(2, -15, 2.0)
+    for rank in (0, 1, 3):
+        scene.end(rank, -15, 1.6)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, verdict.confidence) == (Cause.PROCESS_CRASH, Confidence.POSSIBLE)
+    assert culprits(verdict) == [2]
 
 
 def test_ranks_whose_waits_all_timed_out_are_accused_of_nothing() -> None:
