@@ -10,9 +10,13 @@ from unstuck.model.verdict import Alternative, Cause, Confidence
 _WEAK = {
     LogFact.ONE_ELEMENT,
     LogFact.EARLY,
+    LogFact.HAD_WORKED,
     LogFact.GATHER_OP,
+    LogFact.SHARD_GATHER,
+    LogFact.LARGE_REDUCE,
     LogFact.SOME_SILENT,
     LogFact.RANK_0_SILENT,
+    LogFact.RANK_0_ALONE,
     LogFact.TRAINING,
 }
 _STRONG = {
@@ -25,6 +29,7 @@ _STRONG = {
     LogFact.LINK_LOCAL,
     LogFact.LOOPBACK,
     LogFact.OUT_OF_MEMORY,
+    LogFact.SHORT_LIMIT,
 }
 ENOUGH = 2
 """A single weak fact decides nothing for a message that may be a mere consequence: most
@@ -92,7 +97,7 @@ def _among(record: LogRecord, facts: frozenset[LogFact], given: tuple[LogFact, .
     if holding and weight({*holding[0].facts, *given}) >= enough:
         best = holding[0]
         rivals = [c for c in holding if c.facts == best.facts and c.cause != best.cause]
-        weak = weight({*best.facts, *given}) <= ENOUGH and _WEAK.issuperset(best.facts)
+        weak = _WEAK.issuperset({*best.facts, *given})
         sure = Confidence.POSSIBLE if rivals or weak else Confidence.LIKELY
         return _choice(record, best, sure, (*given, *best.facts))
     if causes and (len(causes) == 1 or given):
@@ -120,6 +125,9 @@ def _default(record: LogRecord) -> LogCause | None:
     most = max(record.causes, key=lambda c: c.reported)
     rivals = [c for c in record.causes if c.reported == most.reported]
     if total >= 3 and most.reported >= DOMINANT * total and len(rivals) == 1:
+        return most
+    if record.role == "cascade" and record.category == "timeout" and most.reported:
+        # The consequence of a timeout, of which nothing says that anybody is gone.
         return most
     if record.role == "cascade":
         # What a consequence reports is that somebody is gone.

@@ -15,6 +15,7 @@ _KILLED = re.compile(
 )
 _DISK = re.compile(r"No space left on device|disk (?:is )?full|over 9\d% full", re.IGNORECASE)
 
+_CLOSED = re.compile(r"[Cc]losed by (?:remote )?peer|[Rr]eset by peer|failed ?: Broken pipe")
 _GUESSES = re.compile(r"There are some potential root causes.*|This is most likely caused by.*")
 """What a message guesses for every such case says nothing about this one."""
 
@@ -27,6 +28,7 @@ _IN_TEXT: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
             r"|errno: 11[03]\b"
         ),
     ),
+    (LogFact.NO_ROUTE, re.compile(r"No route to host|EHOSTUNREACH|errno: 113\b")),
     (LogFact.CONNECTION_ABORT, re.compile(r"[Ss]oftware caused connection abort|errno: 103\b")),
     (LogFact.ADDRESS_CHANGED, re.compile(r"GID table change|LID change|client reregistration")),
     (LogFact.PORT_ERROR, re.compile(r"\bport (?:error|active)\b")),
@@ -39,7 +41,12 @@ _IN_TEXT: tuple[tuple[LogFact, re.Pattern[str]], ...] = (
         LogFact.ODD_ADDRESS,
         re.compile(r"(?<![\d.])(?:0\.\d+|255\.\d+|198\.1[89])\.\d+\.\d+(?![\d.])"),
     ),
+    (
+        LogFact.DEFAULT_GROUP,
+        re.compile(r"\bdefault_pg/0/(?:/cpu//0/)?\d+(?![\d/])|/torchelastic/role_info/"),
+    ),
 )
+SHORT_LIMIT_MS = 60_000
 _LATER_PHASES = {
     LogFact.TRAINING,
     LogFact.SAVING,
@@ -67,14 +74,21 @@ def job_facts(reading: LogReading, waits: Waits) -> frozenset[LogFact]:
         facts.add(LogFact.KILLED)
     if _DISK.search(whole):
         facts.add(LogFact.DISK_FULL)
+    if _CLOSED.search(whole):
+        facts.add(LogFact.PEER_CLOSED)
     facts |= _joined(reading.matches)
     return frozenset(facts)
 
 
 def match_facts(matches: Iterable[LogMatch]) -> frozenset[LogFact]:
     """Return what the lines of one record say about addresses and errors."""
+    matches = list(matches)
     whole = "\n".join(match.line.text for match in matches)
-    return frozenset(fact for fact, pattern in _IN_TEXT if pattern.search(whole))
+    facts = {fact for fact, pattern in _IN_TEXT if pattern.search(whole)}
+    limits = [number(match.fields, "timeout_ms") for match in matches]
+    if any(limit is not None and limit <= SHORT_LIMIT_MS for limit in limits):
+        facts.add(LogFact.SHORT_LIMIT)
+    return frozenset(facts)
 
 
 def last_phases(phases: Sequence[LogPhase]) -> list[LogPhase]:

@@ -6,7 +6,8 @@ Every candidate is a line; the earliest one counts, but order alone does not dec
   that only reports a peer;
 * a warning of the start-up that the job survived is no failure;
 * of two start-up warnings the one that says why goes before the one that says that;
-* a launcher's report of how a process ended comes after what ended it.
+* a launcher's report of how a process ended comes after what ended it;
+* a line that says why a rank could not come goes before one that only waited for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ BURST_LINES = 400
 _STARTUP = {"rendezvous", "network", "connection", "init", "setup", "configuration"}
 _ABOUT_OTHERS = {"crash", "timeout", "teardown"}
 _ENDINGS = {"crash", "exit", "signal", "teardown"}
+_REASONS = {"network", "hardware", "memory", "storage"}
 
 
 class Candidate(Struct, frozen=True):
@@ -82,7 +84,14 @@ def pick(candidates: Sequence[Candidate], records: Mapping[str, LogRecord]) -> C
     if possible[0].role == "either" and not _about_others(possible[0], records):
         return _most_specific(burst, records)
     roots = [c for c in burst if c.role == "root" and not _only_ending(c, burst, records)]
+    if roots and _category(roots[0], records) == "timeout":
+        return next((c for c in roots if _category(c, records) in _REASONS), roots[0])
     return roots[0] if roots else burst[0]
+
+
+def _category(candidate: Candidate, records: Mapping[str, LogRecord]) -> str:
+    record = records.get(candidate.match.record) if candidate.match else None
+    return record.category if record else ""
 
 
 def _most_specific(burst: Sequence[Candidate], records: Mapping[str, LogRecord]) -> Candidate:
@@ -104,8 +113,7 @@ def _kinds(record: LogRecord) -> int:
 
 def _about_others(candidate: Candidate, records: Mapping[str, LogRecord]) -> bool:
     """Tell whether a line reports what a peer did, or did not do: it may come first by chance."""
-    record = records.get(candidate.match.record) if candidate.match else None
-    return record is not None and record.category in _ABOUT_OTHERS
+    return _category(candidate, records) in _ABOUT_OTHERS
 
 
 def _close(first: Candidate, other: Candidate) -> bool:

@@ -5,6 +5,7 @@ around it choose among the causes its record lists, and where they do not decide
 verdict says `unknown` and what would.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
@@ -33,6 +34,8 @@ MOST_MISSING = 16
 
 _SERIOUS = {"root", "either", "cascade"}
 LONGEST_MESSAGE = 30
+_NAMED = re.compile(r"\b[Rr]ank (\d{1,6})\b")
+"""A root that names several ranks is raised by all of them."""
 
 
 def diagnose(
@@ -135,9 +138,20 @@ def _failed_before(root: Candidate | None, order: Sequence[Candidate]) -> bool:
         if match is (root.match if root else None):
             continue
         code = match.fields.get("exit_code", "")
-        if code and code not in {"0", "-15", "-6"}:
+        if code and code not in {"0", "-15", "-6"} and not _ending_of(root, candidate, code):
             return True
     return False
+
+
+def _ending_of(root: Candidate | None, later: Candidate, code: str) -> bool:
+    """Tell whether a launcher's report is how a rank of the root itself ended, after it."""
+    if root is None or root.match is None or later.match is None or code != "1":
+        return False
+    mine, its = rank_of(root.match), rank_of(later.match)
+    named: set[int | None] = {mine}
+    if root.role == "root":
+        named |= {int(rank) for rank in _NAMED.findall(root.line.text)}
+    return _before(root, later) and its is not None and its in named
 
 
 def _from_cascades(

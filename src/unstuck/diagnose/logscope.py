@@ -4,15 +4,22 @@ import re
 from collections.abc import Mapping, Sequence
 
 from unstuck.diagnose.logwaits import rank_of
-from unstuck.model.log import LogFailure, LogMatch, LogReading, LogRecord
+from unstuck.model.log import LogFact, LogFailure, LogMatch, LogReading, LogRecord
 
 WRAPPERS = re.compile(
     r"torch\.distributed\.|Dist\w*Error|ChildFailedError|ray\.|Rendezvous|subprocess\.|SystemExit"
     r"|KeyboardInterrupt|torch\.multiprocessing"
 )
 """Exceptions that report what happened elsewhere."""
-_NOT_ONLY_HERE = {"cuda", "pytorch"}
-"""Domains in which memory runs out in a single process just as well."""
+_NOT_ONLY_HERE = {
+    ("cuda", "memory"),
+    ("pytorch", "memory"),
+    ("cuda", "setup"),
+    ("linux", "storage"),
+    ("linux", "crash"),
+    ("pytorch", "assert"),
+}
+"""What happens to a single process just as well: memory, devices, disks and limits."""
 _OF_PEERS = re.compile(r"torch\.distributed\.|Dist\w*Error|ray\.|Rendezvous")
 _DIGITS = re.compile(r"\d+")
 _PYTHONS_OWN = {"1", "2"}
@@ -26,13 +33,25 @@ def is_programs_own(
     if reading.usage_error and all(match.role == "cascade" for match in serious):
         return True
     found = {match.record for match in serious}
-    memory = all(
-        records[name].category == "memory" and records[name].domain in _NOT_ONLY_HERE
-        for name in found
-    )
-    if memory and not reading.distributed and len(reading.ranks) <= 1:
+    anywhere = all((records[n].domain, records[n].category) in _NOT_ONLY_HERE for n in found)
+    if anywhere and not reading.distributed and len(reading.ranks) <= 1:
+        return True
+    if _only_leaving(serious, reading, records):
         return True
     return _just_ended(serious, reading, records) or _alike_everywhere(serious, reading, records)
+
+
+def _only_leaving(
+    serious: Sequence[LogMatch], reading: LogReading, records: Mapping[str, LogRecord]
+) -> bool:
+    """Tell whether the job was done and some ranks only found the store of rank 0 gone."""
+    store = all(m.role == "cascade" and records[m.record].domain == "tcpstore" for m in serious)
+    if not serious or not store or any(f.exception for f in reading.failures):
+        return False
+    first = serious[0].line
+    last = [p for p in reading.phases if p.line.file == first.file and p.line.line < first.line]
+    last.sort(key=lambda phase: phase.line.line)
+    return bool(last) and last[-1].fact is LogFact.AT_END
 
 
 def _just_ended(

@@ -95,6 +95,8 @@ class Waits:
             facts.add(LogFact.SIZE_DIFFERS)
         if not facts and len(waits) > 1 and self._without_rank_0(waits):
             facts.add(LogFact.RANK_0_SILENT)
+        if set(self.by_rank) == {0}:
+            facts.add(LogFact.RANK_0_ALONE)
         if not facts and len(waits) == self.world_size > 1:
             facts.add(LogFact.ALL_WAIT)
         return facts
@@ -130,11 +132,21 @@ def _operation_facts(waits: list[Wait]) -> set[LogFact]:
         facts.add(LogFact.ONE_ELEMENT)
     if any("GATHER" in w.op.upper() or "BROADCAST" in w.op.upper() for w in waits):
         facts.add(LogFact.GATHER_OP)
+    if any("ALLGATHER_BASE" in w.op.upper() for w in waits):
+        facts.add(LogFact.SHARD_GATHER)
+    if any("REDUCE" in w.op.upper() and any(_many(size) for size in w.size) for w in waits):
+        facts.add(LogFact.LARGE_REDUCE)
     if numbers and max(numbers) <= FIRST_NUMBER:
         facts.add(LogFact.FIRST_COLLECTIVE)
+    if numbers and min(numbers) > FIRST_NUMBER:
+        facts.add(LogFact.HAD_WORKED)
     if numbers and max(numbers) < SMALL_NUMBER:
         facts.add(LogFact.EARLY)
     return facts
+
+
+def _many(size: str) -> bool:
+    return size.isdigit() and int(size) > 1
 
 
 def _least(numbers: dict[int, int]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from unstuck.explain.playbook import code, crash, host, network
+from unstuck.explain.playbook import chinese, code, crash, host, network
 from unstuck.explain.playbook.facts import Advice, Facts
 from unstuck.model.verdict import Cause, Verdict
 
@@ -40,11 +40,12 @@ PLAYBOOK: dict[Cause, Callable[[Facts], Advice]] = {
 }
 
 
-def advise(verdict: Verdict) -> Verdict:
+def advise(verdict: Verdict, lang: str = "en") -> Verdict:
     """Return the verdict with `do` and `dont` filled in for its cause and its culprits.
 
     Example:
         advise(verdict).do[0]  # "on node7: `kill -CONT 4711` (rank 2 goes on where it stopped)"
     """
-    advice = PLAYBOOK[verdict.cause](Facts(verdict))
+    facts = Facts(verdict)
+    advice = chinese.advice(facts) if lang == "zh" else PLAYBOOK[verdict.cause](facts)
     return msgspec.structs.replace(verdict, do=advice.do[:MOST_DO], dont=advice.dont[:MOST_DONT])

@@ -195,17 +195,15 @@ def _advised(verdict: Verdict, record: Record | None, lang: str) -> Verdict:
     """Fill in what to do and what not to try: the record's own first, else by cause."""
     do = [_step(w.action, w.how, lang) for w in record.workarounds] if record else []
     dont = [_dead_end(d.action, d.why, lang) for d in record.dead_ends] if record else []
-    general = advise(verdict)
-    # The advice by cause is in English only; elsewhere none is better than that.
-    english = lang == "en"
-    do = do or (list(general.do) if english else [])
+    general = advise(verdict, lang)
+    do = do or list(general.do)
     if verdict.culprits and (verdict.cause is Cause.UNKNOWN or not do):
         ranks = ranks_text(culprit.rank for culprit in verdict.culprits)
         do.insert(0, LANGUAGES[lang].look_first.format(ranks=ranks))
     return structs.replace(
         verdict,
         do=tuple(do[:MOST_DO]),
-        dont=tuple((dont or (list(general.dont) if english else []))[:MOST_DONT]),
+        dont=tuple((dont or list(general.dont))[:MOST_DONT]),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from unstuck.diagnose.logfacts import job_facts
+from unstuck.diagnose.logfacts import job_facts, match_facts
 from unstuck.diagnose.logs import diagnose
 from unstuck.diagnose.logwaits import Waits
 from unstuck.model.log import (
@@ -61,6 +61,17 @@ RECORDS = {
             cause(Cause.NEVER_JOINED),
             cause(Cause.NETWORK_PARTITION),
         ),
+        record("full", "root", "storage", cause(Cause.RESOURCE_CONTENTION), domain="linux"),
+        record("route", "root", "network", cause(Cause.NETWORK_PARTITION)),
+        record("late", "root", "timeout", cause(Cause.BUSY_ELSEWHERE)),
+        record(
+            "first",
+            "root",
+            "rendezvous",
+            cause(Cause.NEVER_JOINED),
+            cause(Cause.PROCESS_CRASH, LogFact.EARLIER_FAILURE),
+        ),
+        record("exited", "cascade", "exit", cause(Cause.PROCESS_CRASH), domain="torchrun"),
         record("bare", "cascade", "teardown"),
         record("talk", "harmless", "setting"),
     )
@@ -295,3 +306,40 @@ def test_the_warning_that_says_why_the_start_failed_wins_over_the_one_that_says_
     for order in ([("connect", 1), ("resolve", 2)], [("resolve", 1), ("connect", 2)]):
         found = verdict(match(name, line, 0) for name, line in order)
         assert found.records[0] == "resolve"
+
+
+def test_a_full_disk_is_a_failure_of_a_job_only_where_there_is_one():
+    assert diagnose(LogReading((match("full", 1),)), RECORDS) is None
+    assert verdict([match("full", 1, 0)]).cause is Cause.RESOURCE_CONTENTION
+
+
+def test_the_line_that_says_why_nobody_came_wins_over_the_wait_for_them():
+    assert verdict([match("late", 1, 0), match("route", 2, 1)]).cause is Cause.NETWORK_PARTITION
+    assert verdict([match("late", 1, 0), match("killed", 2, 1)]).cause is Cause.BUSY_ELSEWHERE
+
+
+@pytest.mark.parametrize(("limit", "short"), [(30_000, True), (60_000, True), (600_000, False)])
+def test_a_limit_of_a_minute_or_less_is_a_fact_of_its_own(limit: int, short: bool):
+    assert (LogFact.SHORT_LIMIT in match_facts([wait(0, timeout_ms=limit)])) is short
+
+
+@pytest.mark.parametrize(
+    ("key", "default"),
+    [
+        ("/default_pg/0//cpu//0/2", True),
+        ("default_pg/0/0", True),
+        ("/default_pg/0//54//cpu//0/2", False),
+        ("/broadcast_from/0/75465", False),
+    ],
+)
+def test_a_key_says_whether_the_first_group_was_awaited(key: str, default: bool):
+    line = LogLine("log", 1, f"wait timeout after 5000ms, keys: {key}", 0)
+    found = match_facts([LogMatch("timeout", "root", line, {})])
+    assert (LogFact.DEFAULT_GROUP in found) is default
+
+
+@pytest.mark.parametrize(("rank", "before"), [(0, False), (1, True)])
+def test_how_the_rank_of_the_root_ended_is_no_earlier_failure(rank: int, before: bool):
+    root = match("first", 1, 0)
+    found = verdict([root, match("exited", 2, rank, exit_code="1")])
+    assert (found.cause is Cause.PROCESS_CRASH) is before

@@ -125,3 +125,26 @@ def test_detail_mode_is_never_recommended(cause: Cause) -> None:
         recommended = [item for item in advise(verdict(cause, doing)).do if "DETAIL" in item]
 
         assert all(item.startswith("unset ") for item in recommended)
+
+
+@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("blamed", [True, False])
+def test_chinese_advice_is_as_complete_and_leaves_no_gap(cause: Cause, blamed: bool) -> None:
+    before = verdict(cause)
+    if not blamed:
+        before = msgspec.structs.replace(before, culprits=(), stuck=None)
+    after = advise(before, "zh")
+
+    assert 1 <= len(after.do) <= 3
+    assert 1 <= len(after.dont) <= 2
+    assert all(item.startswith("不要") and "：" in item for item in after.dont)
+    assert not any(item.startswith("不要") for item in after.do)
+    assert not any("{" in item or "its host" in item for item in (*after.do, *after.dont))
+    assert all(item.count("`") % 2 == 0 for item in (*after.do, *after.dont))
+
+
+def test_chinese_advice_names_the_rank_and_its_host() -> None:
+    advice = advise(verdict(Cause.PROCESS_STOPPED), "zh")
+
+    assert "node7" in advice.do[0]
+    assert "kill -CONT 4711" in advice.do[0]

@@ -21,7 +21,7 @@ _SPEAKER = re.compile(r"^\[(?:rank|RANK |Rank |default)(\d{1,6})\]", re.MULTILIN
 _DISTRIBUTED = re.compile(
     r"torch[./]distributed|torchrun|\bNCCL\b|ncclComm|\bgloo\b|\[rank\d|ProcessGroup|c10d|"
     r"DistributedDataParallel|world_size|deepspeed|accelerate launch|local[_-]rank|mpirun|"
-    r"\bsrun\b|\[Rank \d|\[RANK \d|\bHCCL\b|TCPStore|\bFSDP\b|nproc_per_node"
+    r"\bsrun\b|\[Rank \d|\[RANK \d|\bHCCL\b|TCPStore|\bFSDP\b|nproc_per_node|\bORTE\b|horovod"
 )
 
 

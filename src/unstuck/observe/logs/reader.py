@@ -25,6 +25,8 @@ MOST_FRAMES = 400
 MOST_WINDOWS = 12
 """Looked at before matches, for one file; a rank's own file needs one."""
 MOST_UNKNOWN_HITS = 20_000
+PASTED = 64 << 10
+"""What somebody may have copied from a terminal; looked at for single wrapped lines."""
 SHOWN = 600
 """Characters of a line that are kept for showing it."""
 
@@ -120,7 +122,7 @@ class Reader:
         for chunk in chunks:
             data = chunk.data
             if chunk.offset == 0:
-                data = wrapped.unwrap(data)
+                data = self._unwrapped(data)
                 self.context.look_round(pieces.text(data[:HEAD]))
             number = _FileChunk(self, source, data, number, tail).run()
             tail = (tail + data[-WINDOW:])[-WINDOW:]
@@ -134,6 +136,17 @@ class Reader:
         self.found.files += 1
         self.found.lines += number if tail and not tail.endswith(b"\n") else number - 1
         self.context.look(pieces.text(tail), source, number)
+
+    def _unwrapped(self, data: bytes) -> bytes:
+        """Put wrapped lines together; a single one where that makes a known message whole."""
+        whole = wrapped.unwrap(data)
+        if len(whole) > PASTED:
+            return whole
+        once = wrapped.unwrap(whole, least=1)
+        if once == whole:
+            return whole
+        new = self.anchors_of(self._scanner.scan(once)) - self.anchors_of(self._scanner.scan(whole))
+        return once if new else whole
 
     def scan(self, data: bytes) -> list[tuple[int, int]]:
         """Return the hits of a chunk; unknown failures are given up when there are too many."""
@@ -217,6 +230,8 @@ class _FileChunk:
         found = self._reader.confirm(text, anchors) if anchors else []
         if anchors and not found:
             text, found = self._joined(span, text, anchors)
+        elif found:
+            text, found = self._folded(span, text, anchors, found)
         line = self._line(self._reader.cut(text, anchors), head, number)
         for record, role, fields in found:
             if self._reader.wants(record, line):
@@ -240,6 +255,14 @@ class _FileChunk:
                 if found := self._reader.confirm(candidate, anchors):
                     return candidate, found
         return text, []
+
+    def _folded(
+        self, span: tuple[int, int], text: str, anchors: set[int], found: Found
+    ) -> tuple[str, Found]:
+        """Take in the indented lines with which a message goes on."""
+        after = (prefix.clean(line).rstrip("\r") for line in self._lines.following(span[1]))
+        whole = wrapped.folded(text, after)
+        return (whole, self._reader.confirm(whole, anchors)) if whole != text else (text, found)
 
     def _line(self, text: str, head: prefix.Prefix, number: int) -> LogLine:
         source = self._source

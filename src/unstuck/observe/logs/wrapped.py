@@ -15,6 +15,8 @@ _BEGINS = re.compile(r"\s*(?:[\[({<>*=#|-]|Traceback|File |\S+(?:Error|Exception
 _OPEN = re.compile(
     r"WorkNCCL\((?:[^()]|\([^()]*\))*(?:\([^()]*)?$|\] Watchdog caught[A-Za-z :]{0,40}$"
 )
+_UNFINISHED = re.compile(r"(?:,|:|\b[a-z]{2,20})\s*$")
+"""How a line ends that is not over: a comma, a colon, or a word in the middle of a sentence."""
 MOST_PIECES = 3
 
 
@@ -32,15 +34,34 @@ def whole(line: str, following: Iterable[str]) -> str:
     for _, piece in zip(range(MOST_PIECES), following, strict=False):
         if not is_cut(line) or not _goes_on(piece):
             break
-        line += piece
+        line = f"{line.rstrip()} {piece.lstrip()}" if piece[:1] in {" ", "\t"} else line + piece
     return line
 
 
-def unwrap(data: bytes) -> bytes:
+def folded(line: str, following: Iterable[str]) -> str:
+    """Return a message that somebody broke by hand as one line: what goes on is indented.
+
+    Example:
+        folded("connecting: SO_ERROR: Connection refused,", ["    remote=[127.0.0.1]:14215"])
+    """
+    margin = _margin(line)
+    for _, piece in zip(range(MOST_PIECES), following, strict=False):
+        open_end = bool(_UNFINISHED.search(line))
+        if not open_end or _margin(piece) < margin + 2 or not _goes_on(piece):
+            break
+        line = f"{line.rstrip()} {piece.lstrip()}"
+    return line
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def unwrap(data: bytes, least: int = 2) -> bytes:
     """Put wrapped lines together again; lines keep their numbers, and other logs stay as they are.
 
-    A line is wrapped when it is as long as the longest, several are, and the next one does not
-    begin like a line of its own.
+    A line is wrapped when it is as long as the longest, at least so many are, and the next one
+    does not begin like a line of its own.
     """
     if len(data) > LARGEST:
         return data
@@ -50,7 +71,7 @@ def unwrap(data: bytes) -> bytes:
     lines = [line.decode("utf-8", "replace").rstrip("\r") for line in raw]
     width = max(map(len, lines))
     full = [len(line) == width and not line.endswith("  ") for line in lines]
-    if not NARROWEST <= width <= WIDEST or sum(full) < 2:
+    if not NARROWEST <= width <= WIDEST or sum(full) < least:
         return data
     return "\n".join(_join(lines, full)).encode()
 

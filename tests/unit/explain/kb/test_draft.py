@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unstuck.explain.kb import regex
@@ -76,6 +76,7 @@ def test_domain_and_name_are_guessed_from_the_line() -> None:
     assert "missing: an anchor" in draft("x 1 y 2")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 @example("1.2.3.4.5")
 @example("/a/b/c//d/e 0x" + "f" * 50 + " " + "9" * 60)
@@ -88,6 +89,7 @@ def test_any_line_gives_a_pattern_that_matches_it_and_is_safe(line: str) -> None
     assert regex.problem(made.pattern) == ""
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_line_gives_readable_toml(line: str) -> None:
     import tomllib

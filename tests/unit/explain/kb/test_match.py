@@ -12,7 +12,7 @@ from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.match import Matcher
 from unstuck.explain.kb.schema import Record
 
-CALM = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+CALM = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(params=[True, False], ids=["hyperscan", "plain"])

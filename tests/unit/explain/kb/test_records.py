@@ -3,7 +3,7 @@
 from time import perf_counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unstuck.explain.kb import read
@@ -50,7 +50,6 @@ PIECES = sorted(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=200).map(" ".join))
 def test_no_line_makes_confirming_slow_or_fail(line: str) -> None:
     began = perf_counter()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unstuck.observe.logs.wrapped import is_cut, unwrap, whole
+from unstuck.observe.logs.wrapped import folded, is_cut, unwrap, whole
 
 LONG = "[rank1]: " + " ".join(f"word{number}" for number in range(40)) + " end"
 
@@ -55,3 +55,31 @@ def test_a_whole_line_and_one_before_a_new_line_stay_as_they_are():
     assert (
         whole(WORK + "SeqNum=4, OpTy", ["[rank3]:[E x.cpp:629] other"]) == WORK + "SeqNum=4, OpTy"
     )
+
+
+def test_an_indented_piece_of_a_watchdogs_line_is_joined_by_one_space():
+    line = whole(
+        "[Rank 0] Watchdog caught collective operation timeout:", ["  WorkNCCL(SeqNum=3, "]
+    )
+    assert line == "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, "
+
+
+def test_a_message_broken_by_hand_goes_on_where_the_next_line_is_indented():
+    line = "[rank8] connecting: SO_ERROR: Connection refused,"
+    assert folded(line, ["    remote=[127.0.0.1]:14215", "RuntimeError: x"]) == (
+        "[rank8] connecting: SO_ERROR: Connection refused, remote=[127.0.0.1]:14215"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("ValueError: no such layer.", "    raised in a hook"),
+        ("  exitcode  : -9 (pid: 77) of the first,", "  error_file: <N/A>"),
+        ("failed to join the group", '    File "train.py", line 3, in main'),
+        ("failed to join the group", "rank 3 goes on"),
+    ],
+    ids=["a sentence is over", "a table", "a frame", "not indented"],
+)
+def test_what_does_not_go_on_stays_apart(line: str, after: str):
+    assert folded(line, [after]) == line
