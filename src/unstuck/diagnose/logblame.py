@@ -20,7 +20,6 @@ _OWN_FAULT = {
     Cause.OUT_OF_MEMORY,
     Cause.HARDWARE_FAULT,
     Cause.SOFTWARE_BUG,
-    Cause.COLLECTIVE_MISMATCH,
     Cause.RESOURCE_CONTENTION,
 }
 _TOLD_TO_END = {"0", "-15", "15", "143"}

@@ -47,6 +47,17 @@ def test_what_is_in_no_record_is_shown_apart_and_decides_nothing():
     assert (cluster.exception, cluster.first.rank) == ("my.lib.OddError", 1)
 
 
+def test_the_rank_that_reports_a_mismatch_is_not_accused_of_it():
+    found = explain_text(
+        "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running "
+        "collective: CollectiveFingerPrint(SequenceNumber=8, OpType=ALLREDUCE, TensorShape=[4]), "
+        "but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=8, "
+        "OpType=BROADCAST, TensorShape=[4]).\n"
+    )
+    assert found.verdict is not None
+    assert (found.verdict.cause, found.verdict.culprits) == (Cause.COLLECTIVE_MISMATCH, ())
+
+
 LAUNCHER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) "
 ENDED = LAUNCHER + "local_rank: {} (pid: {}) of binary: /opt/venv/bin/python\n"
 STOPPED = "W0526 torch/elastic/api.py:900] Sending process 78 closing signal SIGTERM\n"
