@@ -10,6 +10,10 @@ class OtherProcess(Struct, frozen=True, omit_defaults=True):
     name: str
     cpu: float = 0.0
     """Cores it uses, 1.0 for one whole core."""
+    core: int = -1
+    """The core it ran on last."""
+    disk: int = 0
+    """Bytes a second that it reads from disks and writes to them; 0 also where it is not told."""
 
 
 class Pressure(Struct, frozen=True, omit_defaults=True):
@@ -25,6 +29,8 @@ class Pressure(Struct, frozen=True, omit_defaults=True):
     """The hypervisor gave the cores to somebody else."""
     others: tuple[OtherProcess, ...] = ()
     """The heaviest processes outside the job, heaviest first."""
+    unseen: tuple[str, ...] = ()
+    """What this host does not tell: `pressure`, `steal`, `delays` (see `Process.delayed`)."""
 
 
 class PeerLink(Struct, frozen=True, omit_defaults=True):
@@ -37,3 +43,5 @@ class PeerLink(Struct, frozen=True, omit_defaults=True):
     answered_for: float | None = None
     """Seconds since it last answered us: a way there and back."""
     round_trip: float | None = None
+    suspect: bool = False
+    """Silent for longer than it ever is while it lives, judged by how it came until then."""

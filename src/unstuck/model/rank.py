@@ -6,6 +6,8 @@ so frames of hosts whose clocks disagree can still be merged.
 
 from msgspec import Struct
 
+from unstuck.model.waiting import HostWait
+
 
 class CodeLine(Struct, frozen=True, omit_defaults=True):
     """One frame of a Python stack; `text` is the source line where it could be read."""
@@ -29,6 +31,8 @@ class Operation(Struct, frozen=True, omit_defaults=True):
     age: float = 0.0
     """Seconds since it was issued."""
     done: bool = False
+    root: int = -1
+    """Global rank of the root of a broadcast, reduce, gather or scatter; -1: none or unknown."""
 
 
 class PointToPoint(Struct, frozen=True, omit_defaults=True):
@@ -61,6 +65,8 @@ class GroupProgress(Struct, frozen=True, omit_defaults=True):
     backend: str = ""
     pending: tuple[Operation, ...] = ()
     recent: tuple[Operation, ...] = ()
+    timeout: float = 0.0
+    """Seconds that its operations may take, as torch has it; 0 if not known."""
 
 
 class Process(Struct, frozen=True, omit_defaults=True):
@@ -68,13 +74,17 @@ class Process(Struct, frozen=True, omit_defaults=True):
 
     pid: int
     state: str = "?"
-    """The letter of /proc: R S D T t Z X, or `gone`."""
+    """The letter of /proc: R S D T t Z X; F when its control group is frozen; or `gone`."""
     waits_in: str = ""
     """Kernel function the main thread sleeps in (/proc wchan), where readable."""
     cpu: float = 0.0
     """Share of one core that the main thread used since the last look, 0 to 1."""
     delayed: float = 0.0
     """Share of the last seconds in which the main thread was runnable and had no core."""
+    throttled: float = 0.0
+    """Share of the last seconds in which its cgroup was held back by its cpu limit."""
+    cores: tuple[int, ...] = ()
+    """The cores its main thread may use, where not all of the host's."""
     rss: int = 0
     exit_code: int | None = None
     """0 and up: exit status; below 0: minus the signal; None: alive, or unknown."""
@@ -93,12 +103,28 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     at: CodeLine | None = None
 
 
+class LongPlace(Struct, frozen=True, omit_defaults=True):
+    """A line, function or section at which the rank has been long without a sign of progress."""
+
+    place: str
+    visits: int
+    longest: float
+
+
 class Pace(Struct, frozen=True, omit_defaults=True):
-    """How long this rank usually goes between two signs of progress."""
+    """How long this rank usually goes between two signs of progress, by its own doing."""
 
     gaps: int = 0
     typical: float = 0.0
     longest: float = 0.0
+    """At the places that it comes to all the time; others are in `places`."""
+    waited: float = 0.0
+    """The longest that one of its operations was in flight."""
+    step: float = 0.0
+    """Typical seconds from one step to the next; 0 where steps are not counted."""
+    first: float = 0.0
+    """The longest gap of the first few operations, while everything warms up."""
+    places: tuple[LongPlace, ...] = ()
 
 
 class Tempo(Struct, frozen=True, omit_defaults=True):
@@ -112,6 +138,27 @@ class Tempo(Struct, frozen=True, omit_defaults=True):
     """Typical seconds of a step outside collectives: what this rank itself needs."""
     usual_own: float = 0.0
     """The same over the job's longer past, to tell what is new."""
+    delayed: float | None = None
+    """Seconds of a step in which its main thread was runnable and had no core; None: not told."""
+    disk: float = 0.0
+    """Seconds of a step in which its main thread waited in the kernel, as for a disk (state D)."""
+    unit: str = "step"
+    """What is counted: `step`, or `collective` in a job that takes no optimizer steps."""
+    changed_for: float = 0.0
+    """Seconds since its own time left the usual; 0 while it has not."""
+    place: CodeLine | None = None
+    """The line of the script in which most of the own time passes, and its share of it; of a rank
+    that became slow, the line that takes most more than before."""
+    place_share: float = 0.0
+
+
+class RankSettings(Struct, frozen=True, omit_defaults=True):
+    """What this rank's timeouts were set by, as its probe read it after init."""
+
+    store: float = 0.0
+    """Seconds that a call of the job's key-value store may take; 0 if not known."""
+    env: dict[str, str] = {}
+    """The variables that torch, NCCL, the launcher or the scheduler would read, where set."""
 
 
 class RankState(Struct, frozen=True, omit_defaults=True):
@@ -131,7 +178,8 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     unobserved: str = ""
     """Why the inside of this rank cannot be seen; empty when it can."""
     phase: str = "start"
-    """`start`, `init`, `run`, `exception`, `exit`: how far the process has come."""
+    """How far the process has come: `born` (before torch was imported), `start`, `init`, `run`,
+    `exception`, `exit`."""
     step: int = 0
     sections: tuple[str, ...] = ()
     section_left: float | None = None
@@ -140,6 +188,10 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     """Since the helper thread last ran: large when the GIL is held or the process stopped."""
     stalled_for: float = 0.0
     """Since the last sign of progress (step, section, collective, send or receive)."""
+    places: tuple[str, ...] = ()
+    """Where it has been since then: its own line of code, its function, its section."""
+    lines: int = 0
+    """At how many lines of the script it was seen since then: few in a wait or a tight loop."""
     in_flight: bool = False
     """Some collective or point-to-point operation was issued and has not completed."""
     pace: Pace = Pace()
@@ -148,12 +200,31 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     p2p: tuple[PointToPoint, ...] = ()
     stack: tuple[CodeLine, ...] = ()
     """Main thread, innermost first: the frames that matter, the user's own among them."""
+    loops: tuple[str, ...] | None = None
+    """The loops of the script that the main thread is in, outermost first, as `file:line`; of a
+    rank that destroyed its groups, those it did that from. None if not known."""
+    left_for: float | None = None
+    """Since it destroyed its process groups for good; None if it did not."""
+    store: str = ""
+    """Who hosts the job's key-value store: `launcher` or `rank 0`."""
     threads: tuple[str, ...] = ()
     """Full stacks of all threads as text, once asked for."""
+    waiting: HostWait = HostWait()
+    """What it waits for on its own host; empty until a stack was asked for."""
     failure: Failure | None = None
+    crashed_in: str = ""
+    """The kind of thread in which a fatal signal arose: `python`, whose frames `stack` has then,
+    or `native`, one that runs no Python code; empty if not known."""
+    exit_asked: int | None = None
+    """The code that its script gave to sys.exit, known before the process has ended."""
     recorder_age: float | None = None
     """Since the recorder was last read in full; None if it was not."""
     stack_age: float | None = None
     """Since a stack was last taken from outside; None if it was not."""
+    hook: str = ""
+    """Of its `@unstuck.on_stall` hooks: `ready`, `running`, `done`, `failed`; empty: none."""
+    hook_seconds: float = 0.0
+    """How long they may take by their own word; 0: they do not say."""
     gil_held: bool = False
     """The rank's C++ server answers while its Python threads cannot run."""
+    settings: RankSettings = RankSettings()

@@ -58,6 +58,8 @@ class Culprit(Struct, frozen=True, omit_defaults=True):
     """The source line, where it could be read."""
     seconds: float = 0.0
     """For how long."""
+    cause: Cause | None = None
+    """Of this rank, where it is another fault than the verdict's own cause."""
 
 
 class StuckOperation(Struct, frozen=True, omit_defaults=True):
@@ -92,6 +94,14 @@ class Alternative(Struct, frozen=True):
     decide_by: str
 
 
+class CutLink(Struct, frozen=True):
+    """What one host sends no longer reaches another; a full cut is two of these."""
+
+    source: str
+    target: str
+    seconds: float = 0.0
+
+
 class Verdict(Struct, frozen=True):
     """One diagnosis. The field names up to `dont` are a frozen public surface."""
 
@@ -114,9 +124,15 @@ class Verdict(Struct, frozen=True):
     chain: tuple[str, ...] = ()
     """Who waits for whom, from the victims to the culprit, one line a hop."""
     stalled_seconds: float = 0.0
+    slowdown: float = 0.0
+    """How many times longer a step takes because of the culprits; 0 for a job that stands."""
     made_at: str = ""
     attempt: int = 0
     step: int = 0
+    cut: tuple[CutLink, ...] = ()
+    """For a network partition: between which hosts, in which direction."""
+    until: str = ""
+    """When it was over, ISO 8601, UTC; empty while it lasts."""
 
 
 class VerdictFile(Struct, frozen=True):

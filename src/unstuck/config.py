@@ -1,0 +1,42 @@
+"""The file `unstuck.toml`: settings of a project that would make command lines long."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+from unstuck.errors import ConfigError
+
+NAME = "unstuck.toml"
+
+
+def find(asked: Path | None = None, folder: Path | None = None) -> Path | None:
+    """Return the file to read: the one that was asked for, else `unstuck.toml` in this folder."""
+    path = asked or (folder or Path.cwd()) / NAME
+    return path if asked or path.is_file() else None
+
+
+def table(path: Path | None, name: str) -> dict[str, Any]:
+    """Return one table of the file; empty without a file or without that table.
+
+    Raises:
+        ConfigError: the file cannot be read, or `name` is no table in it.
+
+    Example:
+        table(find(), "policy")
+    """
+    if path is None:
+        return {}
+    found = _read(path).get(name, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: {name} is not a table", hint=f"write [{name}] on its own line")
+    return cast("dict[str, Any]", found)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"cannot read {path}: {reason}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
