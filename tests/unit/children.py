@@ -1,9 +1,12 @@
 """Child processes for the tests: they do what they are told, one line of Python at a time."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -173,3 +176,43 @@ def write_page(live: Path, rank: int, pid: int, **report: Any) -> PageWriter:
     page.report({"phase": "run", "attempt": "a:1/0", "started": now, **report})
     page.beat(now)
     return page
+
+
+def recorded(number: int, *, retired: bool = False, size: int = 4) -> dict[str, Any]:
+    """An entry of the flight recorder as torch writes it."""
+    return {
+        "collective_seq_id": number,
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "gloo:all_reduce",
+        "time_created_ns": time.time_ns(),
+        "input_sizes": [[size]],
+        "input_dtypes": ["Float"],
+        "state": "scheduled",
+        "retired": retired,
+        "is_p2p": False,
+    }
+
+
+@contextmanager
+def recorder_of(page: Path, *entries: dict[str, Any]) -> Generator[None, None, None]:
+    """Answer for the recorder of a child that has a page but no torch."""
+    body = json.dumps({"entries": entries}).encode()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(page.with_suffix(".sock")))
+        listener.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(1 << 12)
+                        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(5)

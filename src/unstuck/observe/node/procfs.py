@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import time
 from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+_INTERPRETERS = ("python", "bash", "sh", "perl", "ruby", "node", "java")
 
 
 class Stat(NamedTuple):
@@ -18,6 +20,53 @@ class Stat(NamedTuple):
     rss: int
     exit_status: int
     """As wait(2) would return it; only meaningful for a zombie."""
+
+
+class Usage(NamedTuple):
+    """Who a process is and how much processor time it has used."""
+
+    name: str
+    parent: int
+    started: int
+    ticks: int
+    core: int
+    """The core it ran on last."""
+
+
+def usage(path: str) -> Usage | None:
+    """Read a process's use of the processor from its stat file; None when it is gone."""
+    text = read(path)
+    if ")" not in text:
+        return None
+    name = text[text.index("(") + 1 : text.rindex(")")]
+    fields = text[text.rindex(")") + 2 :].split(" ", 37)
+    ticks = int(fields[11]) + int(fields[12])
+    core = int(fields[36]) if len(fields) > 36 else -1
+    return Usage(name, int(fields[1]), int(fields[19]), ticks, core)
+
+
+def disk_bytes(path: str) -> int:
+    """Read from its io file what a process has read from and written to disks; 0 if not told."""
+    total = 0
+    for line in read(path).splitlines():
+        name, _, count = line.partition(": ")
+        if name in ("read_bytes", "write_bytes"):
+            total += int(count)
+    return total
+
+
+def command(path: str) -> str:
+    """Name what a process runs, from its cmdline file: `python train.py`; empty if not told."""
+    words = [word for word in read(path).split("\0") if word]
+    if not words:
+        return ""
+    program = words[0].rsplit("/", 1)[-1]
+    if not program.startswith(_INTERPRETERS):
+        return program
+    script = next((word for word in words[1:] if not word.startswith("-") or word == "-c"), "")
+    if not script:
+        return program
+    return f"{program} {script.rsplit('/', 1)[-1]}"[:60]
 
 
 def stat(pid: int) -> Stat | None:
@@ -39,15 +88,37 @@ def stat(pid: int) -> Stat | None:
     )
 
 
+def age(pid: int) -> float | None:
+    """Seconds since the process was started; None when it has ended."""
+    found = stat(pid)
+    if found is None or found.state in ("Z", "X"):
+        return None
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - found.started / TICKS)
+
+
 def thread_cpu(pid: int) -> float:
     """CPU seconds used so far by the main thread; 0 when it is gone."""
     fields = _fields(f"/proc/{pid}/task/{pid}/stat")
     return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
 
 
+def thread_delay(pid: int) -> float | None:
+    """Seconds the main thread was runnable without a core so far; None where that is not told."""
+    fields = read(f"/proc/{pid}/task/{pid}/schedstat").split()
+    return int(fields[1]) / 1e9 if len(fields) > 1 else None
+
+
+def cores(pid: int) -> tuple[int, ...]:
+    """Return the cores the main thread may use; empty where it may use all, or is gone."""
+    with contextlib.suppress(OSError):
+        allowed = os.sched_getaffinity(pid)
+        return tuple(sorted(allowed)) if len(allowed) < (os.cpu_count() or 1) else ()
+    return ()
+
+
 def waits_in(pid: int) -> str:
     """Name of the kernel function the main thread sleeps in; empty when running or hidden."""
-    name = _read(f"/proc/{pid}/wchan")
+    name = read(f"/proc/{pid}/wchan")
     return "" if name in ("", "0") else name
 
 
@@ -61,17 +132,18 @@ def exit_code(pid: int) -> int | None:
 
 def environ(pid: int) -> dict[str, str]:
     """Environment the process was started with; empty when it may not be read."""
-    pairs = _read(f"/proc/{pid}/environ").split("\0")
+    pairs = read(f"/proc/{pid}/environ").split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
 def _fields(path: str) -> list[str] | None:
-    text = _read(path)
+    text = read(path)
     # The command name is in brackets and may hold blanks and brackets itself.
     return text[text.rindex(")") + 2 :].split() if ")" in text else None
 
 
-def _read(path: str) -> str:
+def read(path: str) -> str:
+    """Return a file's text; empty where it cannot be read."""
     with contextlib.suppress(OSError), open(path, errors="replace") as file:
         return file.read().strip()
     return ""

@@ -1,8 +1,9 @@
 """One rank as its node sees it: the page, /proc, and on request the recorder and stacks."""
 
 import contextlib
-import json
 import os
+import signal
+import socket
 import time
 from collections.abc import Hashable
 from pathlib import Path
@@ -14,17 +15,27 @@ from unstuck.model.rank import (
     GroupProgress,
     PointToPoint,
     Process,
+    RankSettings,
     RankState,
 )
-from unstuck.observe.node import procfs, recorder, source, stacks
+from unstuck.model.waiting import HostWait
+from unstuck.observe.node import freezer, procfs, recorder, source, stacks
 from unstuck.observe.node.cgroup import OomCounter
-from unstuck.observe.node.pace import Progress
+from unstuck.observe.node.changing import ChangingFile
+from unstuck.observe.node.lastwords import LastWords
+from unstuck.observe.node.loops import loops_around
+from unstuck.observe.node.overdue import Late, Overdue
+from unstuck.observe.node.pace import Progress, places_of
+from unstuck.observe.node.starving import Starving
+from unstuck.observe.node.tempo import TempoMeter
+from unstuck.observe.node.waiting import HostWaitReader
 from unstuck.observe.probe.frames import is_user_code
 from unstuck.observe.probe.page import Page, PageReader
 
 STALE = 1.0
 """A beat older than this means that no Python code runs in the process."""
 _FRAMES = 8
+_JUST_NOW = 5.0
 _NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -43,12 +54,21 @@ class RankWatcher:
         self._reader = PageReader(str(page))
         self.pidfd = _open_pidfd(self.pid)
         self._progress = Progress(now)
+        self._tempo = TempoMeter(lambda: procfs.thread_delay(self.pid), self._waits_for_disk)
+        self._started = now - (procfs.age(self.pid) or 0.0)
         self._gone_at: float | None = None if self.pidfd is not None else now
         self._exit_code: int | None = None
         self._cpu = (now, procfs.thread_cpu(self.pid), 0.0)
+        self._starving = Starving(self.pid)
         self._oom = OomCounter(self.pid)
         self._oom_kills = 0
-        self._members: tuple[float, dict[str, Any]] = (0.0, {})
+        self._crashed_in = ""
+        self._crashed_at: tuple[CodeLine, ...] = ()
+        self._members = ChangingFile(f"{self.base}.groups")
+        self._settings = ChangingFile(f"{self.base}.settings")
+        self._last_words = LastWords(f"{self.base}.last")
+        self._asked: socket.socket | None = None
+        self.overdue = Overdue()
         self._forget_evidence()
 
     def _forget_evidence(self) -> None:
@@ -57,12 +77,31 @@ class RankWatcher:
         self._stack: tuple[CodeLine, ...] = ()
         self._stack_at: float | None = None
         self._threads = ""
+        self._loops: tuple[str, ...] | None = None
         self._gil_held = False
+        self._waiting: HostWaitReader | None = None
 
     @property
     def alive(self) -> bool:
         """True until the end of the process was seen."""
         return self._gone_at is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the process ended; None while it lives, or if that is not known."""
+        return self._exit_code
+
+    @property
+    def error_file(self) -> str:
+        """Where torchrun looks for the reason of this rank's end; empty: nowhere."""
+        return str(self._reader.read().report.get("error_file", ""))
+
+    @property
+    def store_port(self) -> int:
+        """The port of the job's store; 0 where it is not known."""
+        port = str(self._reader.read().report.get("attempt", "")).rpartition(":")[2]
+        number = port.partition("/")[0]
+        return int(number) if number.isdigit() else 0
 
     def note_death(self, now: float, exit_code: int | None = None) -> None:
         """Note that the process ended; its exit code can be read until its parent reaps it."""
@@ -70,15 +109,74 @@ class RankWatcher:
             self._gone_at = now
             self._exit_code = procfs.exit_code(self.pid) if exit_code is None else exit_code
             self._oom_kills = self._oom.kills()
+            if self._exit_code is None or self._exit_code < 0:
+                self._read_crash()
+
+    def _read_crash(self) -> None:
+        """Read what the process wrote about its own crash; none of a worker it once had."""
+        file = f"{self.base}.stacks"
+        with contextlib.suppress(OSError, *_NOT_UNDERSTOOD):
+            if time.time() - os.path.getmtime(file) > _JUST_NOW:
+                return
+            ident = self._reader.read().report["main_thread"]
+            if crash := stacks.of_crash(Path(file).read_text(errors="replace"), ident):
+                self._crashed_in = "python" if crash.in_python else "native"
+                self._crashed_at = with_source(crash.frames)
+                if self._exit_code is None and crash.signal:
+                    self._exit_code = -crash.signal
 
     def glance(self, now: float) -> Page:
-        """Read the page and note whether the rank moved: microseconds, no system call."""
+        """Read the page and note whether the rank moved: microseconds."""
         page = self._reader.read()
         report = page.report
         done = sum(report.get("groups", {}).values()) + report.get("p2p_issued", 0)
-        if self._progress.look(_frontier(page), done, now):
+        places = places_of(page.section, report.get("frames", ()))
+        if self._progress.look(
+            _frontier(page),
+            done,
+            now,
+            waiting=_waits_for_others(report),
+            places=places,
+            line=places[0] if places else None,
+        ):
             self._forget_evidence()
+        self._tempo.look(report)
+        self._progress.note_step(page.step, now)
         return page
+
+    def _waits_for_disk(self) -> bool:
+        found = procfs.stat(self.pid)
+        return found is not None and found.state == "D"
+
+    def halted(self, now: float) -> str:
+        """Return ` stopped` when it does not beat because it is stopped or frozen; else nothing."""
+        if not self.alive or now - self._reader.beat_time() < STALE / 2:
+            return ""
+        found = procfs.stat(self.pid)
+        still = found is not None and (found.state in "Tt" or freezer.frozen(self.pid))
+        return " stopped" if still else ""
+
+    def late_sections(self, now: float) -> list[Late]:
+        """Return the sections whose time is over and on which the rank itself cannot act."""
+        if not self.alive:
+            return []
+        try:
+            return self.overdue.look(self._reader.read(), now)
+        except _NOT_UNDERSTOOD:
+            return []
+
+    def why_late(self) -> str:
+        """Say why a rank does not act by itself when the time of a section is over."""
+        found = procfs.stat(self.pid)
+        if found is not None and (found.state in "Tt" or freezer.frozen(self.pid)):
+            return "while it is stopped"
+        line = next((one for one in self._stack or _stack(self._reader.read().report)), None)
+        where = f" at {os.path.basename(line.file)}:{line.line} in {line.function}" if line else ""
+        return f"and it cannot run Python code{where}"
+
+    def all_threads(self) -> str:
+        """Return the stacks of all its threads as they were last taken from outside."""
+        return self._threads
 
     def phase(self, now: float) -> str:
         """Return how far the process has come; empty when its page cannot be understood."""
@@ -101,6 +199,7 @@ class RankWatcher:
     def _look(self, now: float) -> RankState:
         page = self.glance(now)
         report = page.report
+        self._hear_last_words(report)
         stuck = report.get("status", {}).values()
         behind = sum(enqueued - completed for enqueued, completed in stuck)
         p2p = tuple(PointToPoint(*item) for item in report.get("p2p", []))
@@ -110,7 +209,7 @@ class RankWatcher:
             process=self._process(now),
             attempt=report.get("attempt", ""),
             restarts=report.get("restarts", 0),
-            age=round(now - report.get("started", now), 3),
+            age=round(now - self._started, 3),
             world_size=report.get("world_size", 0),
             local_rank=report.get("local_rank", 0),
             unobserved=self._unobserved(report),
@@ -121,15 +220,27 @@ class RankWatcher:
             beat_age=round(max(0.0, now - page.beat_time), 3),
             stalled_for=round(self._progress.stalled_for(now), 3),
             in_flight=behind > 0 or bool(p2p),
+            places=self._progress.places,
+            lines=self._progress.lines,
             pace=self._progress.pace(),
+            tempo=self._tempo.tempo(now),
             groups=self._groups(report, behind),
             p2p=p2p,
-            stack=self._stack or _stack(report),
+            stack=self._crashed_at or self._stack or _stack(report),
+            loops=_loops_left(report) if report.get("left") else self._loops,
+            left_for=_age(report["left"]["time"], now) if report.get("left") else None,
+            store=report.get("store", ""),
             threads=(self._threads,) if self._threads else (),
+            waiting=self._waiting.look(now) if self._waiting and self.alive else HostWait(),
             failure=_failure(report, now),
+            crashed_in=self._crashed_in,
+            exit_asked=report.get("exit_asked"),
+            hook=report.get("hook", ""),
+            hook_seconds=report.get("hook_seconds", 0.0),
             recorder_age=_age(self._recorded_at, now),
             stack_age=_age(self._stack_at, now),
             gil_held=self._gil_held,
+            settings=_settings(self._settings.read()),
         )
 
     def stalled_for(self, now: float) -> float:
@@ -138,22 +249,56 @@ class RankWatcher:
 
     def read_recorder(self) -> None:
         """Read the flight recorder in full. May take some 50 ms; run it beside the loop."""
+        found = self._ask_recorder()
+        if found is not None:
+            self._recorded = found
+            self._recorded_at = time.monotonic()
+
+    def ask_last_words(self) -> None:
+        """Ask the recorder, because another rank has died; the answer is read a little later."""
+        if self._asked is None:
+            self._asked = recorder.begin(f"{self.base}.sock")
+
+    @property
+    def was_asked(self) -> bool:
+        """Tell whether an answer of the recorder waits to be read."""
+        return self._asked is not None
+
+    def read_last_words(self) -> None:
+        """Read the recorder because another rank has died; it is kept for this rank's own end."""
+        asked, self._asked = self._asked, None
+        self._last_words.keep(self._ask_recorder(asked) or {})
+
+    def _hear_last_words(self, report: dict[str, Any]) -> None:
+        """A rank that fails writes down by itself what it was in: nobody else may be in time."""
+        with contextlib.suppress(OSError, *_NOT_UNDERSTOOD):
+            if dump := self._last_words.own(report.get("phase", "")):
+                self._last_words.keep(self._understand(dump, report))
+
+    def _ask_recorder(self, asked: socket.socket | None = None) -> dict[str, GroupProgress] | None:
         report = self._reader.read().report
         try:
-            dump = recorder.read(f"{self.base}.sock")
+            dump = recorder.finish(asked) if asked else recorder.read(f"{self.base}.sock")
+            return self._understand(dump, report)
         except (OSError, ValueError):
-            return
+            return None
+
+    def _understand(self, dump: dict[str, Any], report: dict[str, Any]) -> dict[str, GroupProgress]:
         known = self._groups(report, 0)
-        found = recorder.progress(dump, known, time.time())
-        self._recorded = {group.name: group for group in found if group.pending or group.recent}
-        self._recorded_at = time.monotonic()
+        found = recorder.progress(dump, known, time.time(), report.get("roots"))
+        return {group.name: group for group in found if group.pending or group.recent}
 
     def take_stack(self) -> None:
-        """Take the stacks of all threads from outside. Some 20 ms; run it beside the loop."""
+        """Take the stacks of all threads from outside. Some 20 ms; run it beside the loop.
+
+        What the rank waits for on its host is read before that, as the signal wakes it.
+        """
+        self._waiting = HostWaitReader(self.pid, time.monotonic())
         page = self._reader.read()
         report = page.report
         state = procfs.stat(self.pid)
-        if state is None or state.state in "TtZX" or not report.get("stack_signal"):
+        deaf = state is None or state.state in "TtZX" or freezer.frozen(self.pid)
+        if deaf or not report.get("stack_signal"):
             self._stack_at = time.monotonic()
             return
         stale = time.monotonic() - page.beat_time > STALE
@@ -163,17 +308,26 @@ class RankWatcher:
         with contextlib.suppress(OSError):
             self._threads = stacks.take(self.pid, report["stack_signal"], f"{self.base}.stacks")
             frames = stacks.main_thread(self._threads, report["main_thread"])
-            self._stack = _with_source(frames)
+            self._stack = with_source(frames)
+            self._loops = loops_around((frame.file, frame.line) for frame in frames)
         self._stack_at = time.monotonic()
+
+    def send(self, number: int) -> None:
+        """Send it a signal; through its pidfd, so that no other process can get it."""
+        if self.pidfd is not None and self.alive:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self.pidfd, number)
 
     def close(self, *, remove: bool) -> None:
         """Let go of the page; `remove` deletes the rank's files as well."""
         self._reader.close()
+        if self._asked is not None:
+            self._asked.close()
         if self.pidfd is not None:
             os.close(self.pidfd)
             self.pidfd = None
         if remove:
-            for ending in ("page", "sock", "stacks", "groups"):
+            for ending in ("page", "sock", "stacks", "groups", "settings", "last", "born"):
                 Path(f"{self.base}.{ending}").unlink(missing_ok=True)
 
     def _process(self, now: float) -> Process:
@@ -188,13 +342,21 @@ class RankWatcher:
         found = procfs.stat(self.pid)
         if found is None:
             return Process(pid=self.pid)
+        self._starving.look(now)
         return Process(
             pid=self.pid,
-            state=found.state,
+            state=self._state(found.state, now),
             waits_in=procfs.waits_in(self.pid),
             cpu=self._cpu_share(now),
+            delayed=self._starving.delayed or 0.0,
+            throttled=self._starving.throttled or 0.0,
+            cores=self._starving.cores,
             rss=found.rss,
         )
+
+    def _state(self, letter: str, now: float) -> str:
+        still = self._progress.stalled_for(now) > STALE
+        return "F" if still and freezer.frozen(self.pid) else letter
 
     def _cpu_share(self, now: float) -> float:
         then, used, share = self._cpu
@@ -205,12 +367,14 @@ class RankWatcher:
         return share
 
     def _groups(self, report: dict[str, Any], behind: int) -> tuple[GroupProgress, ...]:
-        members = self._read_members()
+        members = self._members.read()
+        over = not self.alive or report.get("phase") in ("exception", "exit")
         found: list[GroupProgress] = []
         for name, enqueued in report.get("groups", {}).items():
             about = members.get(name, {})
             found.append(
                 self._recorded.get(name)
+                or self._last_words.of(name, enqueued, stuck=over or behind > 0)
                 or GroupProgress(
                     name=name,
                     ranks=tuple(about.get("ranks", ())),
@@ -218,17 +382,10 @@ class RankWatcher:
                     completed=max(0, enqueued - behind),
                     description=about.get("description", ""),
                     backend=about.get("backend", ""),
+                    timeout=about.get("timeout", 0.0),
                 )
             )
         return tuple(found)
-
-    def _read_members(self) -> dict[str, Any]:
-        path = f"{self.base}.groups"
-        with contextlib.suppress(OSError, ValueError):
-            changed = os.stat(path).st_mtime
-            if changed != self._members[0]:
-                self._members = (changed, json.loads(Path(path).read_text()))
-        return self._members[1]
 
     def _unobserved(self, report: dict[str, Any]) -> str:
         if not report:
@@ -257,6 +414,16 @@ def _frontier(page: Page) -> Hashable:
     )
 
 
+def _waits_for_others(report: dict[str, Any]) -> bool:
+    if report.get("phase") == "init" or report.get("p2p"):
+        return True
+    return any(enqueued > completed for enqueued, completed in report.get("status", {}).values())
+
+
+def _loops_left(report: dict[str, Any]) -> tuple[str, ...] | None:
+    return loops_around((file, line) for file, line in report["left"]["stack"])
+
+
 def _stack(report: dict[str, Any]) -> tuple[CodeLine, ...]:
     return tuple(
         CodeLine(
@@ -270,17 +437,26 @@ def _stack(report: dict[str, Any]) -> tuple[CodeLine, ...]:
     )
 
 
-def _with_source(frames: tuple[CodeLine, ...]) -> tuple[CodeLine, ...]:
-    """Keep the innermost frames down to the user's own one, with their source lines."""
+def with_source(frames: tuple[CodeLine, ...]) -> tuple[CodeLine, ...]:
+    """Keep the innermost frames down to the user's own one, with their source lines.
+
+    Where a library called that one, as `torch.save` calls a file's `write`, keep its frames too.
+    """
     kept: list[CodeLine] = []
+    after = 0
     for frame in frames:
         user = is_user_code(frame.file)
-        if len(kept) < _FRAMES or user:
+        if after and (user or after > _FRAMES):
+            break
+        if len(kept) < _FRAMES or user or after:
             text = source.line(frame.file, frame.line)
             kept.append(CodeLine(frame.file, frame.line, frame.function, text, user))
-        if user:
-            break
+        after += 1 if user or after else 0
     return tuple(kept)
+
+
+def _settings(told: dict[str, Any]) -> RankSettings:
+    return RankSettings(store=told.get("store", 0.0), env=told.get("env", {}))
 
 
 def _failure(report: dict[str, Any], now: float) -> Failure | None:

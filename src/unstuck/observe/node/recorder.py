@@ -1,14 +1,19 @@
 """Read a rank's flight recorder over torch's C++ server, which needs no GIL."""
 
+import contextlib
 import json
 import socket
 import time
 from typing import Any
 
+from msgspec.structs import replace
+
 from unstuck.model.rank import GroupProgress, Operation
 
 _MOST_PENDING = 8
 _MOST_RECENT = 8
+_DUMP = "fr_trace_json"
+_DUMP_WITHIN = 2.0
 
 
 def ask(path: str, handler: str, timeout: float = 1.0) -> bytes:
@@ -18,14 +23,28 @@ def ask(path: str, handler: str, timeout: float = 1.0) -> bytes:
         OSError: the process is gone, stopped, or does not answer in time.
     """
     deadline = time.monotonic() + timeout
-    with socket.socket(socket.AF_UNIX) as connection:
+    return _receive(_send(path, handler, timeout), handler, deadline)
+
+
+def _send(path: str, handler: str, timeout: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
         connection.settimeout(timeout)
         connection.connect(path)
         connection.sendall(
             f"POST /handler/{handler} HTTP/1.1\r\nHost: rank\r\n"
             "Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
         )
-        chunks: list[bytes] = []
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _receive(connection: socket.socket, handler: str, deadline: float) -> bytes:
+    chunks: list[bytes] = []
+    with connection:
+        connection.settimeout(max(0.01, deadline - time.monotonic()))
         while chunk := connection.recv(1 << 16):
             chunks.append(chunk)
             connection.settimeout(max(0.01, deadline - time.monotonic()))
@@ -45,27 +64,48 @@ def answers(path: str) -> bool:
 
 def read(path: str) -> dict[str, Any]:
     """Return the recorder's content as torch writes it."""
-    return json.loads(ask(path, "fr_trace_json", 2.0))
+    return json.loads(ask(path, _DUMP, _DUMP_WITHIN))
+
+
+def begin(path: str) -> socket.socket | None:
+    """Ask for the recorder's content and wait for nothing, not even to be heard; see `finish`."""
+    with contextlib.suppress(OSError):
+        return _send(path, _DUMP, 0)
+    return None
+
+
+def finish(connection: socket.socket) -> dict[str, Any]:
+    """Return what `begin` asked for."""
+    return json.loads(_receive(connection, _DUMP, time.monotonic() + _DUMP_WITHIN))
 
 
 def progress(
-    dump: dict[str, Any], known: tuple[GroupProgress, ...], now: float
+    dump: dict[str, Any],
+    known: tuple[GroupProgress, ...],
+    now: float,
+    roots: dict[str, list[list[Any]]] | None = None,
 ) -> tuple[GroupProgress, ...]:
     """Bring the counters of `known` groups up to the recorder's exact state.
 
-    `now` is Unix time, as the recorder's own stamps are.
+    `now` is Unix time, as the recorder's own stamps are; `roots` are the last ones per group.
     """
+    told = roots or {}
     entries: dict[str, list[dict[str, Any]]] = {}
     for entry in dump.get("entries", []):
         if not entry.get("is_p2p"):
             entries.setdefault(entry["process_group"][0], []).append(entry)
-    return tuple(_merge(group, entries.get(group.name, []), now) for group in known)
+    return tuple(
+        _merge(group, entries.get(group.name, []), now, told.get(group.name, [])) for group in known
+    )
 
 
-def _merge(group: GroupProgress, entries: list[dict[str, Any]], now: float) -> GroupProgress:
+def _merge(
+    group: GroupProgress, entries: list[dict[str, Any]], now: float, roots: list[list[Any]]
+) -> GroupProgress:
     if not entries:
         return group
     operations = [_operation(group.name, entry, now) for entry in entries]
+    _add_roots(operations, list(roots))
     pending = [item for item in operations if not item.done]
     enqueued = operations[-1].number
     return GroupProgress(
@@ -73,11 +113,21 @@ def _merge(group: GroupProgress, entries: list[dict[str, Any]], now: float) -> G
         ranks=group.ranks,
         description=group.description,
         backend=group.backend,
+        timeout=group.timeout,
         enqueued=enqueued,
         completed=pending[0].number - 1 if pending else enqueued,
         pending=tuple(pending[:_MOST_PENDING]),
         recent=tuple(item for item in operations if item.done)[-_MOST_RECENT:],
     )
+
+
+def _add_roots(operations: list[Operation], roots: list[list[Any]]) -> None:
+    """Both are in the order of the calls: the newest of one kind belong together."""
+    for index in range(len(operations) - 1, -1, -1):
+        if not roots:
+            return
+        if operations[index].op == roots[-1][0]:
+            operations[index] = replace(operations[index], root=roots.pop()[1])
 
 
 def _operation(group: str, entry: dict[str, Any], now: float) -> Operation:

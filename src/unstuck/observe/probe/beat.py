@@ -3,17 +3,21 @@
 import contextlib
 import json
 import os
+import random
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from unstuck.observe.probe import frames
+from unstuck.observe.probe import frames, stall
 from unstuck.observe.probe.ending import Ending
 from unstuck.observe.probe.groups import Groups
 from unstuck.observe.probe.p2p import PointToPointLog
 from unstuck.observe.probe.page import PageWriter
+from unstuck.observe.probe.roots import RootLog
 
 PERIOD = 0.1
+"""On average: looks at even intervals would always see the same moment of a regular step."""
 
 
 class Beat:
@@ -32,14 +36,21 @@ class Beat:
         self._groups = groups
         self._log = log
         self._about = about
+        self.roots = RootLog()
         self._pid = os.getpid()
         self._main = threading.main_thread().ident or 0
         self._lock = threading.Lock()
         self._over = threading.Event()
+        # Its own generator: the script's stays untouched.
+        self._random = random.Random()  # noqa: S311
         self._thread = threading.Thread(target=self._run, name="unstuck", daemon=True)
         self.ending = Ending(self.look, self.stop)
         self.phase = "start"
+        self.left: dict[str, Any] | None = None
         self.problem = ""
+        self._last_told = False
+        self.settings: Callable[[], dict[str, Any]] | None = None
+        """What reads the timeouts in effect; set after init, and again after another one."""
 
     def start(self) -> None:
         """Start the helper thread. A daemon: it never keeps the interpreter alive."""
@@ -52,7 +63,7 @@ class Beat:
         self._thread.join(timeout=0.5)
 
     def _run(self) -> None:
-        while not self._over.wait(PERIOD):
+        while not self._over.wait(PERIOD * (0.75 + 0.5 * self._random.random())):
             self.look()
 
     def look(self) -> None:
@@ -61,7 +72,7 @@ class Beat:
             return
         try:
             now = time.monotonic()
-            self._page.report(self._report())
+            self._page.report(self._report(now))
             self._page.beat(now)
         except Exception as error:
             with contextlib.suppress(Exception):
@@ -69,10 +80,18 @@ class Beat:
         finally:
             self._lock.release()
 
-    def _report(self) -> dict[str, Any]:
+    def _report(self, now: float) -> dict[str, Any]:
         pending = self._log.look()
         if self._groups.look():
             self._publish_members()
+        if self.settings is not None:
+            tell, self.settings = self.settings, None
+            with contextlib.suppress(Exception):
+                self._write("settings", tell())
+        if self.ending.failure and not self._last_told:
+            self._last_told = True
+            with contextlib.suppress(Exception):
+                self._write("last", self._groups.last_operations())
         return {
             **self._about,
             "phase": self.ending.phase or self.phase,
@@ -81,8 +100,13 @@ class Beat:
             "status": self._groups.status(),
             "p2p": pending[-16:],
             "p2p_issued": self._log.total,
+            "roots": self.roots.look(),
+            "left": self.left,
             "failure": self.ending.failure,
+            "exit_asked": self.ending.exit_asked,
             "problem": self.problem,
+            **stall.report(),
+            "at": (now, *self._page.last_step()),
         }
 
     def _report_failure(self, problem: str) -> None:
@@ -93,7 +117,10 @@ class Beat:
 
     def _publish_members(self) -> None:
         """Members change rarely and may be many: they have a file of their own."""
-        temporary = f"{self._path}.groups.new"
+        self._write("groups", self._groups.members)
+
+    def _write(self, ending: str, content: object) -> None:
+        temporary = f"{self._path}.{ending}.new"
         with open(temporary, "w") as file:
-            json.dump(self._groups.members, file)
-        os.replace(temporary, f"{self._path}.groups")
+            json.dump(content, file)
+        os.replace(temporary, f"{self._path}.{ending}")

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 _INNERMOST = 6
+_MOST_FRAMES = 40
 _PATHS = sysconfig.get_paths()
 # Not "data": that is the whole prefix, where scripts may lie as well (/usr/local/app).
 _LIBRARIES = tuple(
@@ -20,6 +21,8 @@ _LIBRARIES = tuple(
 )
 _INSTALLED = re.compile(r"/(site|dist)-packages/|/lib/python3(\.\d+)?/")
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+# The lab's training scripts lie in this package, and are scripts like any other.
+_PROGRAMS = os.path.join(_OURS, "lab", "programs") + os.sep
 
 
 def is_user_code(file: str) -> bool:
@@ -29,7 +32,13 @@ def is_user_code(file: str) -> bool:
         >>> is_user_code("<frozen importlib._bootstrap>")
         False
     """
+    if file.startswith(_PROGRAMS):
+        return True
     return not (file.startswith((*_LIBRARIES, _OURS)) or _INSTALLED.search(file))
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_OURS) and not file.startswith(_PROGRAMS)
 
 
 def of_thread(ident: int) -> list[list[Any]]:
@@ -38,7 +47,7 @@ def of_thread(ident: int) -> list[list[Any]]:
     The probe's own frames are left out.
     """
     frame = sys._current_frames().get(ident)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     found: list[list[Any]] = []
     while frame is not None:
@@ -47,6 +56,17 @@ def of_thread(ident: int) -> list[list[Any]]:
             found.append(_describe(frame, user))
         if user:
             break
+        frame = frame.f_back
+    return found
+
+
+def whole_stack(ident: int) -> list[list[Any]]:
+    """Return all frames of a thread but the probe's own, innermost first: [file, line]."""
+    frame = sys._current_frames().get(ident)
+    found: list[list[Any]] = []
+    while frame is not None and len(found) < _MOST_FRAMES:
+        if not _is_ours(frame.f_code.co_filename):
+            found.append([frame.f_code.co_filename, frame.f_lineno or 0])
         frame = frame.f_back
     return found
 

@@ -12,8 +12,9 @@ import threading
 import time
 from typing import Any
 
-from unstuck.observe.probe import api
+from unstuck.observe.probe import api, frames, settings, stall
 from unstuck.observe.probe.beat import Beat
+from unstuck.observe.probe.deadlines import watcher
 from unstuck.observe.probe.groups import Groups
 from unstuck.observe.probe.p2p import PointToPointLog
 from unstuck.observe.probe.page import PageWriter
@@ -21,6 +22,7 @@ from unstuck.observe.probe.page import PageWriter
 STACK_SIGNAL = signal.SIGRTMIN + 5
 """Free in torch, CUDA, Slurm and the usual launchers; a process that has not said on its page
 that it listens is never sent it."""
+CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
 
 
 class Probe:
@@ -67,10 +69,11 @@ def _observe(c10d: Any, rank: int, world_size: int) -> None:
         about["unobserved"] = "this torch has no flight recorder that can be read"
     beat = _probe.beat = Beat(page, path, groups, _probe.log, about)
     os.environ["UNSTUCK_PROBED"] = str(rank)
-    os.register_at_fork(after_in_child=functools.partial(api.attach, None))
+    watcher.before_abort = beat.ending.note_overdue
     beat.ending.install()
     api.attach(page)
     beat.start()
+    stall.attach()
 
 
 def _about(rank: int, world_size: int) -> dict[str, Any]:
@@ -88,6 +91,7 @@ def _about(rank: int, world_size: int) -> dict[str, Any]:
         "local_rank": int(env.get("LOCAL_RANK", "0")),
         "attempt": attempt,
         "restarts": int(restarts),
+        "store": "launcher" if env.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else "rank 0",
         "error_file": env.get("TORCHELASTIC_ERROR_FILE", ""),
         "main_thread": threading.main_thread().ident,
         "started": time.monotonic(),
@@ -95,13 +99,22 @@ def _about(rank: int, world_size: int) -> dict[str, Any]:
 
 
 def _listen_for_stacks(path: str) -> int:
-    """Let the agent ask for stacks by a signal: works without ptrace and with a stuck GIL."""
-    if signal.getsignal(STACK_SIGNAL) != signal.SIG_DFL:
-        return 0
+    """Let the agent ask for stacks by a signal: works without ptrace and with a stuck GIL.
+
+    A crash leaves its stack in the same file, unless somebody else sees to crashes already.
+    """
     file = open(f"{path}.stacks", "w")  # noqa: SIM115 - faulthandler writes to it for ever
     _probe.kept.append(file)
+    if not faulthandler.is_enabled() and all(_is_free(number) for number in CRASH_SIGNALS):
+        faulthandler.enable(file=file, all_threads=True)
+    if not _is_free(STACK_SIGNAL):
+        return 0
     faulthandler.register(STACK_SIGNAL, file=file, all_threads=True, chain=False)
     return int(STACK_SIGNAL)
+
+
+def _is_free(number: int) -> bool:
+    return signal.getsignal(number) == signal.SIG_DFL
 
 
 def _serve(c10d: Any, path: str) -> bool:
@@ -143,24 +156,29 @@ def _patch_init(c10d: Any) -> None:
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
         if _probe.beat is not None:
             _probe.beat.phase = "init"
+            _probe.beat.left = None
         result = original(*args, **kwargs)
         with contextlib.suppress(Exception):
-            _after_init(c10d)
+            after_init(c10d)
         return result
 
     c10d.init_process_group = init_process_group
 
 
-def _after_init(c10d: Any) -> None:
+def after_init(c10d: Any) -> None:
+    """Observe a rank whose process groups are there now."""
     try:
         _observe(c10d, c10d.get_rank(), c10d.get_world_size())
         if "gloo" in c10d.get_backend_config():
             _probe.log.install(c10d)
+            if _probe.beat is not None:
+                _probe.beat.roots.install(c10d)
         _count_optimizer_steps()
     except Exception as error:
         if _probe.beat is not None:
             _probe.beat.problem = f"{type(error).__name__}: {error}"
     if _probe.beat is not None:
+        _probe.beat.settings = functools.partial(settings.read, c10d)
         _probe.beat.phase = "run"
 
 
@@ -175,11 +193,21 @@ def _patch_destroy(c10d: Any) -> None:
 
     @functools.wraps(original)
     def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
-        if _probe.beat is not None:
-            _probe.beat.look()
+        with contextlib.suppress(Exception):
+            _before_destroy(c10d, *args, **kwargs)
         return original(*args, **kwargs)
 
     c10d.destroy_process_group = destroy_process_group
+
+
+def _before_destroy(c10d: Any, group: Any = None) -> None:
+    """Note how far this rank got, and from where it leaves if it leaves for good."""
+    if _probe.beat is None:
+        return
+    if group is None or group == c10d.GroupMember.WORLD:
+        stack = frames.whole_stack(threading.get_ident())
+        _probe.beat.left = {"time": time.monotonic(), "stack": stack}
+    _probe.beat.look()
 
 
 def _give_each_attempt_its_own_store() -> None:

@@ -18,7 +18,7 @@ from unstuck.observe.dumps.read import read
 from unstuck.observe.dumps.state import make_snapshot
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "dumps"
-FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = st.integers(-(2**70), 2**70)
 values = st.none() | st.booleans() | numbers | st.text(max_size=8) | st.lists(numbers, max_size=3)
 

@@ -33,12 +33,8 @@ def test_only_kills_from_now_on_count(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_both_kinds_of_control_groups_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, file: str
+    monkeypatch: pytest.MonkeyPatch, line: str, file: str
 ):
-    told = tmp_path / "cgroup"
-    told.write_text(line + "\n")
-    real = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda self: real(told if str(self) == "/proc/7/cgroup" else self)
-    )
+    told = {"/proc/7/cgroup": line}
+    monkeypatch.setattr(cgroup.procfs, "read", told.__getitem__)
     assert [str(path) for path in cgroup._event_files(7)] == ([file] if file else [])

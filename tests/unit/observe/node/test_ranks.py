@@ -4,14 +4,19 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from children import PAGE, Child, child, rank_env, until, write_page
-from unstuck.observe.node.ranks import RankWatcher
+from children import PAGE, Child, child, rank_env, recorded, recorder_of, until, write_page
+from unstuck.lab.cgroups import Cgroup, why_not
+from unstuck.model.rank import CodeLine
+from unstuck.model.waiting import HostWait
+from unstuck.observe.node import procfs
+from unstuck.observe.node.ranks import RankWatcher, with_source
 from unstuck.observe.probe.page import PageWriter
 
 BUSY = """
@@ -104,6 +109,22 @@ def test_evidence_is_forgotten_when_the_rank_moves(rank: Child, watcher: RankWat
     assert (state.stack, state.threads, state.stack_age) == ((), (), None)
 
 
+def test_what_it_waits_for_is_seen_only_once_asked_for(rank: Child, watcher: RankWatcher):
+    pid = rank.do("(kid := os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60'))")
+    try:
+        assert watcher.look(time.monotonic()).waiting == HostWait()
+        rank.tell("os.waitpid(kid, 0)")
+        until(lambda: procfs.waits_in(rank.pid) == "do_wait")
+        watcher.take_stack()
+        waiting = watcher.look(time.monotonic()).waiting
+        assert (waiting.kind, [one.pid for one in waiting.by]) == ("child", [pid])
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    rank.answer()
+    rank.do("page.step(1)")
+    assert watcher.look(time.monotonic()).waiting == HostWait()
+
+
 def test_stopped_rank_is_not_asked_for_its_stack(rank: Child, watcher: RankWatcher):
     os.kill(rank.pid, signal.SIGSTOP)
     until(lambda: watcher.look(time.monotonic()).process.state == "T")
@@ -114,6 +135,21 @@ def test_stopped_rank_is_not_asked_for_its_stack(rank: Child, watcher: RankWatch
     state = watcher.look(time.monotonic())
     assert state.stack_age is not None
     assert state.threads == ()
+
+
+def test_frozen_rank_is_told_from_a_sleeping_one(rank: Child, watcher: RankWatcher):
+    if reason := why_not("freezer"):
+        pytest.skip(reason)
+    with Cgroup("freezer") as group:
+        group.add(rank.pid)
+        first = group.version == 1
+        group.write("freezer.state" if first else "cgroup.freeze", "FROZEN" if first else "1")
+        until(lambda: watcher.look(time.monotonic()).process.state == "F")
+        began = time.monotonic()
+        watcher.take_stack()
+        assert time.monotonic() - began < 0.5
+
+    until(lambda: watcher.look(time.monotonic()).process.state != "F")
 
 
 def test_rank_that_does_not_listen_is_never_signalled(rank: Child, watcher: RankWatcher):
@@ -154,6 +190,31 @@ def test_code_of_a_reaped_process_is_unknown(rank: Child, watcher: RankWatcher):
     rank.process.wait()
     watcher.note_death(time.monotonic())
     assert watcher.look(time.monotonic()).process.exit_code is None
+
+
+def test_crash_tells_its_signal_and_line_even_if_nobody_knows_the_code(
+    rank: Child, watcher: RankWatcher
+):
+    rank.do("faulthandler.enable(file=stacks)")
+    rank.tell("os.abort()")
+    rank.process.wait()
+    watcher.note_death(time.monotonic())
+    state = watcher.look(time.monotonic())
+
+    assert (state.process.exit_code, state.crashed_in) == (-signal.SIGABRT, "python")
+    assert state.stack[0].file == "<string>"
+    assert state.stack[1].file == str(rank.script)
+
+
+def test_stacks_of_long_ago_are_no_crash(rank: Child, watcher: RankWatcher):
+    file = Path(f"{rank.do('base')}.stacks")
+    file.write_text("Fatal Python error: Aborted\n\nThread 0x01 (most recent call first):\n")
+    os.utime(file, (0, 0))
+    rank.tell("os.kill(os.getpid(), 9)")
+    rank.process.wait()
+    watcher.note_death(time.monotonic())
+    state = watcher.look(time.monotonic())
+    assert (state.process.exit_code, state.crashed_in) == (None, "")
 
 
 def test_process_that_was_gone_before_is_gone(tmp_path: Path):
@@ -228,3 +289,89 @@ def test_file_that_is_no_page_is_refused(tmp_path: Path, name: str):
     (tmp_path / name).write_bytes(b"")
     with pytest.raises((OSError, ValueError)):
         RankWatcher(tmp_path / name, "node7", time.monotonic())
+
+
+def test_library_that_calls_the_script_back_stays_on_the_stack(tmp_path: Path):
+    script, library = (
+        str(tmp_path / "train.py"),
+        "/lib/python3/site-packages/torch/serialization.py",
+    )
+    frames = tuple(
+        CodeLine(file, 1, function)
+        for file, function in (
+            (threading.__file__, "wait"),
+            (script, "write"),
+            (library, "_save"),
+            (library, "save"),
+            (script, "main"),
+            (script, "<module>"),
+        )
+    )
+    kept = [(line.function, line.user) for line in with_source(frames)]
+    assert kept == [("wait", False), ("write", True), ("_save", False), ("save", False)]
+
+
+FAILED = "failure=dict(type='RuntimeError', message='closed', time=0.0, at=None)"
+
+
+def test_what_a_rank_was_in_when_another_died_is_kept_for_its_own_end(
+    rank: Child, watcher: RankWatcher, tmp_path: Path
+):
+    page = next(tmp_path.glob("rank-*.page"))
+    with recorder_of(page, recorded(3, retired=True), recorded(4, size=6000)):
+        watcher.read_last_words()
+    rank.do("report(groups={'0': 4}, status={'0': [4, 3]})")
+    assert watcher.look(time.monotonic()).groups[0].pending[0].sizes == ((6000,),)
+    rank.do(f"report(phase='exception', status={{'0': [4, 4]}}, {FAILED})")
+    (group,) = watcher.look(time.monotonic()).groups
+    assert (group.enqueued, group.completed, group.pending[0].sizes) == (4, 3, ((6000,),))
+
+
+def test_answer_that_a_rank_gave_in_time_is_read_after_its_recorder_is_gone(
+    rank: Child, watcher: RankWatcher, tmp_path: Path
+):
+    page = next(tmp_path.glob("rank-*.page"))
+    with recorder_of(page, recorded(3, retired=True), recorded(4, size=6000)):
+        watcher.ask_last_words()
+        asked = watcher._asked
+        assert asked is not None
+        until(lambda: select.select([asked], [], [], 0)[0])
+    page.with_suffix(".sock").unlink()
+    watcher.read_last_words()
+    rank.do(f"report(phase='exception', {FAILED})")
+    assert watcher.look(time.monotonic()).groups[0].pending[0].sizes == ((6000,),)
+
+
+def test_rank_whose_recorder_cannot_be_asked_has_no_last_words(watcher: RankWatcher):
+    watcher.ask_last_words()
+    watcher.read_last_words()
+    assert watcher.look(time.monotonic()).groups[0].pending == ()
+
+
+def test_last_words_of_a_rank_that_went_on_are_forgotten(
+    rank: Child, watcher: RankWatcher, tmp_path: Path
+):
+    with recorder_of(next(tmp_path.glob("rank-*.page")), recorded(4)):
+        watcher.read_last_words()
+    for enqueued in (4, 5):
+        rank.do(f"report(groups={{'0': {enqueued}}}, status={{'0': [{enqueued}, {enqueued}]}})")
+        assert watcher.look(time.monotonic()).groups[0].pending == ()
+
+
+def test_a_rank_that_fails_says_itself_what_it_was_in(
+    rank: Child, watcher: RankWatcher, tmp_path: Path
+):
+    last = next(tmp_path.glob("rank-*.page")).with_suffix(".last")
+    last.write_text(json.dumps([recorded(3, retired=True), recorded(4, size=6000)]))
+    assert watcher.look(time.monotonic()).groups[0].enqueued == 3
+    rank.do(f"report(phase='exception', {FAILED})")
+    assert watcher.look(time.monotonic()).groups[0].pending[0].sizes == ((6000,),)
+
+
+def test_last_words_that_cannot_be_understood_are_left_out(
+    rank: Child, watcher: RankWatcher, tmp_path: Path
+):
+    next(tmp_path.glob("rank-*.page")).with_suffix(".last").write_text('[{"is_p2p": false}]')
+    rank.do(f"report(phase='exception', {FAILED})")
+    state = watcher.look(time.monotonic())
+    assert (state.unobserved, state.groups[0].enqueued) == ("", 3)

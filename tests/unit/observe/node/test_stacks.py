@@ -84,3 +84,40 @@ def test_frames_of_other_threads_are_left_out():
 
     assert found == [("/usr/lib/x.py", 0, "wait"), ("train.py", 3, "<module>")]
     assert stacks.main_thread(text, 0x7F04) == ()
+
+
+CRASH = (
+    "Thread 0x{other:016x} (most recent call first):\n"
+    '  File "old.py", line 1 in asked_for_before\n'
+    "\nFatal Python error: Aborted\n\n"
+    "{first} 0x{other:016x} (most recent call first):\n"
+    '  File "loader.py", line 7 in fetch\n'
+    "\n{second} 0x{main:016x} (most recent call first):\n"
+    '  File "train.py", line 3 in step\n'
+    '  File "train.py", line 9 in <module>\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("Thread", "Current thread", (True, ["step", "<module>"])),
+        ("Current thread", "Thread", (True, ["fetch"])),
+        ("Thread", "Thread", (False, ["step", "<module>"])),
+    ],
+)
+def test_crash_shows_the_thread_it_arose_in_or_else_the_main_one(
+    first: str, second: str, found: tuple[bool, list[str]]
+):
+    text = CRASH.format(first=first, second=second, other=0x1F, main=0x2F)
+    crash = stacks.of_crash(text, 0x2F)
+    assert crash is not None
+    assert crash.signal == signal.SIGABRT
+    assert (crash.in_python, [frame.function for frame in crash.frames]) == found
+
+
+def test_stacks_that_were_asked_for_are_no_crash():
+    assert (
+        stacks.of_crash('Thread 0x1f (most recent call first):\n  File "a.py", line 3 in f', 31)
+        is None
+    )

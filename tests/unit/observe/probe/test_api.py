@@ -6,15 +6,18 @@ from pathlib import Path
 import pytest
 
 import unstuck
-from unstuck.observe.probe import api
+from unstuck.observe.probe import api, sections
+from unstuck.observe.probe.current import current
 from unstuck.observe.probe.page import PageReader, PageWriter
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch):
-    current = api._Current()
-    current.open = []
-    monkeypatch.setattr(api, "_current", current)
+def fresh():
+    current.__init__()
+    sections._plain.clear()
+    yield
+    current.__init__()
+    sections._plain.clear()
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ class Flaky:
         fresh, self.fresh = self.fresh, False
         return fresh
 
+    def last_operations(self) -> list[dict[str, object]]:
+        if self.fails:
+            raise RuntimeError("no recorder today")
+        return [{"collective_seq_id": 3}]
+
     def status(self) -> Status:
         if self.fails:
             raise RuntimeError("no recorder today")
@@ -105,3 +110,15 @@ def test_report_that_does_not_fit_is_a_problem(beat: Beat, page: PageReader, gro
 
     assert "more than the page holds" in page.read().report["problem"]
     assert page.read().beat == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_failing_rank_writes_down_what_it_was_in(
+    beat: Beat, page: PageReader, groups: Flaky, tmp_path: Path, fails: bool
+):
+    beat.look()
+    assert not (tmp_path / "p.last").exists()
+    groups.fails = fails
+    beat.ending.failure = {"type": "ValueError"}
+    beat.look()
+    assert (tmp_path / "p.last").exists() is not fails

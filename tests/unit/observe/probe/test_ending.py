@@ -14,7 +14,8 @@ import json, os, sys
 from unstuck.observe.probe.ending import Ending
 def flush():
     with open(sys.argv[1], "a") as file:
-        file.write(json.dumps({"phase": ending.phase, "failure": ending.failure}) + "\\n")
+        told = {"phase": ending.phase, "failure": ending.failure, "exit": ending.exit_asked}
+        file.write(json.dumps(told) + "\\n")
 ending = Ending(flush, lambda: open(sys.argv[1] + ".stopped", "w").close())
 ending.install()
 """
@@ -35,13 +36,24 @@ def ended(folder: Path, rest: str) -> tuple[subprocess.CompletedProcess[str], li
 
 
 @pytest.mark.parametrize(
-    ("rest", "code"), [("", 0), ("sys.exit(0)", 0), ("sys.exit(3)", 3), ("sys.exit('bad')", 1)]
+    ("rest", "code", "asked"),
+    [
+        ("", 0, None),
+        ("sys.exit()", 0, 0),
+        ("sys.exit(0)", 0, 0),
+        ("sys.exit(3)", 3, 3),
+        ("sys.exit(-1)", 255, 255),
+        ("sys.exit('bad')", 1, 1),
+        ("raise SystemExit(4)", 4, None),
+        ("import threading; threading.Thread(target=sys.exit, args=(5,)).start()", 0, None),
+        ("try: sys.exit(3)\nexcept SystemExit: import time; time.sleep(1.1)", 0, None),
+    ],
 )
-def test_exit(tmp_path: Path, rest: str, code: int):
+def test_exit(tmp_path: Path, rest: str, code: int, asked: int | None):
     done, told = ended(tmp_path, rest)
 
     assert done.returncode == code
-    assert told == [{"phase": "exit", "failure": None}]
+    assert told == [{"phase": "exit", "failure": None, "exit": asked}]
     assert done.stderr == ("bad\n" if code == 1 else "")
     assert (tmp_path / "told.stopped").exists()
 

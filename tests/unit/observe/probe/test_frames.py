@@ -34,7 +34,13 @@ def test_library_code(file: str):
 
 @pytest.mark.parametrize(
     "file",
-    [__file__, "/home/ann/train.py", "train.py", f"{sys.prefix}/app/train.py"],
+    [
+        __file__,
+        "/home/ann/train.py",
+        "train.py",
+        f"{sys.prefix}/app/train.py",
+        str(Path(unstuck.__file__).parent / "lab" / "programs" / "exit_code.py"),
+    ],
 )
 def test_user_code(file: str):
     assert frames.is_user_code(file)

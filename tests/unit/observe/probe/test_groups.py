@@ -44,3 +44,12 @@ def test_collective_that_waits_is_enqueued_but_not_completed(pair: Pair):
     pair.ranks[1].do("dist.barrier()")
     pair.ranks[0].answer()
     until(lambda: all(e == c for e, c in pair.page(0).report["status"].values()))
+
+
+def test_last_operations_of_each_group_are_few_and_the_newest(pair: Pair):
+    pair.both("[dist.all_reduce(torch.ones(7)) for _ in range(12)] and None")
+    pair.ranks[0].do("from unstuck.observe.probe.start import _probe")
+    last = pair.ranks[0].do("_probe.beat._groups.last_operations()")
+    mine = [entry for entry in last if entry["process_group"][0] == "0"]
+    assert [entry["input_sizes"] for entry in mine] == [[[7]]] * 8
+    assert mine[-1]["collective_seq_id"] == mine[0]["collective_seq_id"] + 7

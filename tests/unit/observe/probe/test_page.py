@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.observe.probe.page import SIZE, PageReader, PageWriter
+from unstuck.observe.probe.page import (
+    DEADLINES,
+    FIRST_NAME,
+    LAST_NAME,
+    SIZE,
+    PageReader,
+    PageWriter,
+)
 
 FAST_WRITER = """
 import sys
@@ -44,10 +51,42 @@ def test_what_is_written_is_read(tmp_path: Path):
     page = reader.read()
 
     assert (page.beat, page.beat_time, page.step) == (1, 12.5, 7)
-    assert before <= page.step_time <= page.section_time <= time.monotonic()
+    assert before <= page.step_time <= time.monotonic()
     assert (page.section, page.section_changes, page.section_deadline) == ("load batch", 1, 99.0)
     assert page.report == {"phase": "run", "groups": {"0": 3}}
     reader.close()
+
+
+def test_section_by_its_number_and_deadlines(tmp_path: Path):
+    writer = PageWriter(str(tmp_path / "page"))
+    reader = PageReader(str(tmp_path / "page"))
+    writer.name(FIRST_NAME, "load")
+    writer.name(LAST_NAME, "x" * 1000)
+    writer.enter(FIRST_NAME)
+    assert (reader.read().section, reader.read().section_deadline) == ("load", 0.0)
+    writer.enter(LAST_NAME, 44.0)
+    page = reader.read()
+    assert (page.section, page.section_deadline, page.section_changes) == ("x" * 126, 44.0, 2)
+    first = writer.arm(44.0, 14.0, 3 << 16 | LAST_NAME)
+    second = writer.arm(50.0, 15.0, FIRST_NAME)
+    writer.fired(first)
+    assert reader.read().deadlines == (
+        (44.0, 14.0, "x" * 126, 3, True),
+        (50.0, 15.0, "load", 0, False),
+    )
+    writer.disarm(first)
+    assert [one.name for one in reader.read().deadlines] == ["load"]
+    writer.disarm(second)
+    assert reader.read().deadlines == ()
+
+
+def test_more_deadlines_than_there_is_place_for(tmp_path: Path):
+    writer = PageWriter(str(tmp_path / "page"))
+    places = [writer.arm(9.0, 1.0, 0) for _ in range(DEADLINES + 1)]
+    assert places == [*range(DEADLINES), -1]
+    assert len(PageReader(str(tmp_path / "page")).read().deadlines) == DEADLINES
+    writer.disarm(5)
+    assert writer.arm(9.0, 1.0, 0) == 5
 
 
 def test_fresh_page_reads_as_nothing(tmp_path: Path):

@@ -93,6 +93,32 @@ def _complain(error: BaseException) -> None:
         return
 
 
+def _announce() -> None:
+    """Leave a sign that this rank's process runs: importing torch takes long, or never ends."""
+    rank = os.environ.get("RANK", "")
+    if not rank.isdigit() or os.environ.get("UNSTUCK_PROBED") == rank:
+        return
+    try:
+        name = f"rank-{rank}.{os.getpid()}.born"
+        os.close(os.open(os.path.join(os.environ["UNSTUCK_LIVE_DIR"], name), os.O_CREAT, 0o600))
+    except OSError:
+        return
+
+
+def _guard() -> None:
+    """Put a parent before this rank that starts it again, where `unstuck run --respawn` says so."""
+    times = os.environ.get("UNSTUCK_RESPAWN", "")
+    if not times.isdigit() or not os.environ.get("RANK", "").isdigit():
+        return
+    try:
+        _make_importable()
+        from unstuck.observe.probe.guard import stand_before
+    except Exception as error:
+        _complain(error)
+        return
+    stand_before(int(times))
+
+
 def _run_the_users_own() -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
@@ -103,5 +129,7 @@ def _run_the_users_own() -> None:
 
 
 if "UNSTUCK_LIVE_DIR" in os.environ:
+    _guard()
+    _announce()
     sys.meta_path.insert(0, _Finder())
 _run_the_users_own()

@@ -80,6 +80,12 @@ def test_process_without_torch_pays_nothing(tmp_path: Path):
     done = python(code, rank_env(tmp_path))
 
     assert (done.stdout, done.stderr) == ("set()\n", "")
+    (sign,) = tmp_path.iterdir()
+    assert (sign.suffix, sign.stat().st_size) == (".born", 0)
+
+
+def test_helper_of_a_watched_rank_leaves_no_sign(tmp_path: Path):
+    python("pass", rank_env(tmp_path) | {"UNSTUCK_PROBED": "0"})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -138,4 +144,5 @@ def test_interpreter_without_unstuck_is_probed_all_the_same(tmp_path: Path):
     assert done.stderr == ""
     file, names = json.loads(done.stdout)
     assert file == str(Path(unstuck.__file__))
-    assert sorted(name.rpartition(".")[2] for name in names) == ["page", "sock", "stacks"]
+    endings = {name.rpartition(".")[2] for name in names}
+    assert endings == {"born", "page", "sock", "stacks"}

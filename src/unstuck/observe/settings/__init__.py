@@ -1,0 +1,1 @@
+"""What a job's timeouts were set by: command line, environment, script, scheduler."""
