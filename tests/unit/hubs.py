@@ -1,6 +1,7 @@
 """Real hubs and agents on the loopback interface, for the tests."""
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from unstuck.collect import wire
-from unstuck.collect.agent import introduce
 from unstuck.collect.hub import Hub
+from unstuck.collect.uplink import introduce
 from unstuck.model.evidence import EvidenceRequest
 from unstuck.model.frame import Frame
 from unstuck.model.rank import RankState
@@ -61,6 +62,7 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.number = 0
+        self.news: list[wire.News] = []
 
     async def send(self, node: str, *ranks: RankState, **fields: Any) -> None:
         self.number += 1
@@ -69,19 +71,30 @@ class Peer:
         await self.writer.drain()
 
     async def receive(self) -> wire.Message:
-        return await wire.receive(self.reader, 10)
+        """Return the next message that is not for the ranks of the node."""
+        while isinstance(message := await wire.receive(self.reader, 10), wire.News):
+            self.news.append(message)
+        return message
+
+    async def hear(self, topic: str) -> Any:
+        """Return the next news of a topic."""
+        while True:
+            message = await wire.receive(self.reader, 10)
+            if isinstance(message, wire.News) and message.topic == topic:
+                return json.loads(message.text)
 
     async def close(self) -> None:
         self.writer.close()
         await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
 
 
-async def connect(port: int, node: str = "", token: str = TOKEN) -> Peer:
+async def connect(port: int, node: str = "", token: str = TOKEN, probes: int = 0) -> Peer:
     """Connect to a hub; with a node's name, do the handshake as well."""
     peer = Peer(*await asyncio.open_connection("127.0.0.1", port))
     if node:
         try:
-            await introduce(peer.reader, peer.writer, token, node, node.partition("/")[0])
+            host = node.partition("/")[0]
+            await introduce(peer.reader, peer.writer, token, node, host, probes)
         except OSError:
             await peer.close()
             raise
@@ -90,12 +103,12 @@ async def connect(port: int, node: str = "", token: str = TOKEN) -> Peer:
 
 @contextmanager
 def agent(
-    live: Path, port: int, token: str = TOKEN
+    live: Path, port: int, token: str = TOKEN, *options: str
 ) -> Generator[subprocess.Popen[str], None, None]:
     """Start a real agent process; the test is its launcher."""
     process = subprocess.Popen(
         [sys.executable, "-m", "unstuck.collect.agent", "--live", str(live), "--node", "here/1",
-         "--host", "here", "--hub", f"127.0.0.1:{port}"],
+         "--host", "here", "--hub", f"127.0.0.1:{port}", *options],
         env={**os.environ, "UNSTUCK_TOKEN": token},
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,

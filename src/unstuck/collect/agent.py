@@ -1,4 +1,6 @@
-"""The node agent: one process beside the ranks of a host. It watches; it never touches.
+"""The node agent: one process beside the ranks of a host. It watches.
+
+It touches the ranks only on the hub's order, and only if it was started with `--obey`.
 
 It is started by `unstuck run`, which speaks to it over standard input, one word a line:
 `stopping` (the user asked for the end), `exit PID CODE` (the launched process ended),
@@ -8,18 +10,29 @@ It is started by `unstuck run`, which speaks to it over standard input, one word
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
-from unstuck.collect import wire
+from unstuck.collect import answers, wire
+from unstuck.collect.cutoff import Story
+from unstuck.collect.door import Door
+from unstuck.collect.hands import Hands
+from unstuck.collect.rollcall import ALONE_AFTER, RollCall
+from unstuck.collect.uplink import Uplink
 from unstuck.console import say
 from unstuck.model.evidence import EvidenceKind, EvidenceRequest
+from unstuck.model.exits import Exit
 from unstuck.model.frame import Frame
+from unstuck.model.order import Order
 from unstuck.model.rank import Process, RankState
+from unstuck.observe.node import newborn, overdue
+from unstuck.observe.node.pressure import PressureMeter
 from unstuck.observe.node.ranks import RankWatcher
 
 LOOK_EVERY = 0.1
@@ -28,42 +41,65 @@ SEND_EVERY_WHEN_STALLED = 0.25
 EAGER_FOR = 3.0
 """After a rank came, failed or left, what that does to the others is told without delay too."""
 STALLED = 1.0
-_RETRY_LONGEST = 5.0
+STANDS = 5.0
+"""A rank without progress for so long, and three times its usual, does not train any more."""
+LAST_WORDS_AFTER = (0.0, 0.03, 0.05)
+"""Pauses before the recorders of the others are read when a rank has died: its launcher ends
+them within a tenth of a second, and the last of them may only now come to the operation."""
 
 
 class Agent:
     """Watches the ranks of one node and keeps the hub informed, as long as there is one."""
 
-    def __init__(self, live: Path, node: str, host: str, hub: tuple[str, int], token: str) -> None:
+    def __init__(
+        self,
+        live: Path,
+        node: str,
+        host: str,
+        hub: tuple[str, int],
+        token: str,
+        story: Story | None = None,
+    ) -> None:
         self.live = live
         self.node = node
         self.host = host
-        self.hub = hub
-        self.token = token
+        self.uplink = Uplink(self, hub, token, story)
+        self.door = Door(live, self)
+        self._roll = RollCall()
+        self.hands = Hands(live, self.door)
+        self.nodes_wanted = 0
         self.stopping = False
         self.ended = False
+        self._launcher_end: tuple[int, float] | None = None
+        self._empty_since = time.monotonic()
         self._watchers: dict[str, RankWatcher] = {}
+        self._pressure = PressureMeter()
         self._phases: dict[int, str] = {}
         self._eager_until = 0.0
+        self._paused_until = 0.0
+        """Unix time until which no section of a rank is acted on in its place."""
         self._number = 0
-        self._urgent = asyncio.Event()
-        self._acknowledged = asyncio.Event()
+        self._urgent = self.uplink.urgent
+        self._reads_last_words = False
         self._evidence: set[asyncio.Task[None]] = set()
-        self._said: set[str] = set()
 
     async def run(self) -> None:
         """Watch until told that the job has ended and the hub has heard so."""
+        await self.door.open()
         tasks = [
             asyncio.create_task(self._watch()),
             asyncio.create_task(self._listen_to_launcher()),
-            asyncio.create_task(self._talk()),
+            asyncio.create_task(self.uplink.talk()),
+            asyncio.create_task(self._judge_alone()),
         ]
         for task in tasks:
             task.add_done_callback(self._end_on_failure)
-        await self._acknowledged.wait()
+        await self.uplink.done.wait()
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
+        self.uplink.prober.close()
+        self.door.close(remove=self.ended)
         for watcher in self._watchers.values():
             watcher.close(remove=self.ended)
         for failure in results:
@@ -73,7 +109,7 @@ class Agent:
     def _end_on_failure(self, task: asyncio.Task[None]) -> None:
         """Half an agent would report an old state for ever; `unstuck run` starts a whole one."""
         if not task.cancelled() and task.exception() is not None:
-            self._acknowledged.set()
+            self.uplink.done.set()
 
     # --- watching
 
@@ -86,11 +122,19 @@ class Agent:
         """Glance at every rank of this node; hurry a frame out when one came, failed or left."""
         now = time.monotonic()
         self._admit(now)
-        phases = {watcher.pid: watcher.phase(now) for watcher in self._watchers.values()}
+        phases = {
+            watcher.pid: watcher.phase(now) + watcher.halted(now)
+            for watcher in self._watchers.values()
+        }
         if phases != self._phases:
             self._eager_until = now + EAGER_FOR
             self._urgent.set()
         self._phases = phases
+        if time.time() < self._paused_until:
+            return  # whoever looks into a rank now may well have stopped it
+        for watcher in self._watchers.values():
+            if late := watcher.late_sections(now):
+                self._begin(self._act_on(watcher, late))
 
     def _admit(self, now: float) -> None:
         for page in self.live.glob("rank-*.page"):
@@ -118,6 +162,13 @@ class Agent:
         if watcher.pidfd is not None:
             asyncio.get_running_loop().remove_reader(watcher.pidfd)
         watcher.note_death(time.monotonic())
+        if watcher.exit_code != 0 and not self._reads_last_words:
+            self._reads_last_words = True
+            # Before anything else: its launcher may end the others within milliseconds.
+            for other in self._watchers.values():
+                if other.alive:
+                    other.ask_last_words()
+            self._begin(self._read_last_words())
         self.look()
         self._urgent.set()
 
@@ -134,6 +185,43 @@ class Agent:
 
     # --- evidence
 
+    def collect(self, requests: Iterable[EvidenceRequest]) -> None:
+        """Begin to collect what was asked for; it comes with the next frame."""
+        self._begin(self._collect(requests))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._evidence.add(task)
+        task.add_done_callback(self._evidence.discard)
+
+    async def _read_last_words(self) -> None:
+        """Read what the ranks that lived were in when one died, before or after their own end."""
+        for pause in LAST_WORDS_AFTER:
+            await asyncio.sleep(pause)
+            answering = [one for one in self._watchers.values() if one.alive or one.was_asked]
+            work = (asyncio.to_thread(watcher.read_last_words) for watcher in answering)
+            await asyncio.gather(*work, return_exceptions=True)
+            self._urgent.set()
+        self._reads_last_words = False
+
+    async def _act_on(self, watcher: RankWatcher, late: list[overdue.Late]) -> None:
+        """Do in a rank's place what its script wants when the time of a section is over."""
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(watcher.take_stack)
+        for one in late:
+            say(overdue.words(watcher.rank, one, watcher.why_late()))
+            if one.action in ("dump", "abort") and watcher.all_threads():
+                say(f"the threads of rank {watcher.rank}:\n{watcher.all_threads().rstrip()}")
+            if one.action == "abort":
+                await self._abort(watcher, one)
+
+    async def _abort(self, watcher: RankWatcher, late: overdue.Late) -> None:
+        """End a rank; by SIGKILL where it does not follow SIGABRT."""
+        watcher.send(signal.SIGABRT)
+        await asyncio.sleep(overdue.KILL_AFTER)
+        if watcher.alive and watcher.overdue.still(late):
+            watcher.send(signal.SIGKILL)
+
     async def _collect(self, requests: Iterable[EvidenceRequest]) -> None:
         work = [
             asyncio.to_thread(
@@ -149,74 +237,14 @@ class Agent:
         self.look()
         self._urgent.set()
 
-    # --- the hub
+    # --- what the hub hears
 
-    async def _talk(self) -> None:
-        delay = 0.1
-        while True:
-            try:
-                reader, writer = await self._meet()
-            except PermissionError as error:
-                self._say_once(str(error))
-                delay = _RETRY_LONGEST
-            except (OSError, TimeoutError):
-                if delay >= _RETRY_LONGEST:
-                    where = f"{self.hub[0]}:{self.hub[1]}"
-                    self._say_once(f"no hub at {where} yet; the job runs on, unwatched")
-                delay = min(_RETRY_LONGEST, delay * 2)
-            else:
-                with contextlib.suppress(OSError, TimeoutError):
-                    await self._converse(reader, writer)
-                writer.close()
-                await asyncio.sleep(0.1)
-                delay = 0.1
-                continue
-            if self.ended:
-                self._acknowledged.set()
-            await self._pause(delay)
-
-    async def _meet(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        async with asyncio.timeout(5):
-            reader, writer = await asyncio.open_connection(*self.hub, limit=1 << 20)
-        try:
-            await introduce(reader, writer, self.token, self.node, self.host)
-        except BaseException:
-            writer.close()
-            raise
-        return reader, writer
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not past the moment at which something happened."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._urgent.wait()
-        self._urgent.clear()
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            say(text)
-
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        listening = asyncio.create_task(self._listen_to_hub(reader))
-        try:
-            while not listening.done():
-                frame = self.frame()
-                writer.write(wire.encode(wire.Report(frame)))
-                await asyncio.wait_for(writer.drain(), timeout=10)
-                if frame.ended:
-                    writer.write(wire.encode(wire.Bye()))
-                    await asyncio.wait_for(writer.drain(), timeout=2)
-                    self._acknowledged.set()
-                    return
-                await self._pause(self._until_next_frame())
-        finally:
-            listening.cancel()
-
-    def _until_next_frame(self) -> float:
+    def until_next_frame(self) -> float:
+        """Say how long the next frame may wait: less while something seems wrong."""
         now = time.monotonic()
         stalled = any(w.stalled_for(now) > STALLED for w in self._watchers.values())
-        return SEND_EVERY_WHEN_STALLED if stalled or now < self._eager_until else SEND_EVERY
+        hurry = stalled or now < self._eager_until or self.uplink.hurries()
+        return SEND_EVERY_WHEN_STALLED if hurry else SEND_EVERY
 
     def frame(self) -> Frame:
         """Return the whole state of this node."""
@@ -224,26 +252,97 @@ class Agent:
         now = time.monotonic()
         unprobed = self._unprobed()
         failed = {state.process.pid for state in unprobed}
-        seen = (w.look(now) for w in self._watchers.values() if w.pid not in failed)
+        seen = [w.look(now) for w in self._watchers.values() if w.pid not in failed]
+        told, end = self.uplink.told, self._launcher_end
+        known = {s.rank for s in (*seen, *unprobed) if s.process.gone_for is None}
+        ranks = (*seen, *unprobed, *newborn.look(self.live, self.host, known))
+        if ranks:
+            self._empty_since = now
         return Frame(
             node=self.node,
             host=self.host,
             number=self._number,
             sent_at=time.time(),
-            ranks=(*seen, *unprobed),
+            ranks=ranks,
+            pressure=self._pressure.look(now, [state.process for state in seen]),
+            links=self.uplink.links(),
+            cut_off_for=told.seconds if told else 0.0,
+            unheard=told.unheard if told else (),
+            heard=told.heard if told else (),
+            nodes_wanted=self.nodes_wanted,
+            empty_for=round(now - self._empty_since, 3),
+            launcher_exit=end[0] if end else None,
+            launcher_gone_for=round(now - end[1], 3) if end else 0.0,
             stopping=self.stopping,
             ended=self.ended,
         )
 
-    async def _listen_to_hub(self, reader: asyncio.StreamReader) -> None:
+    # --- what its ranks ask
+
+    async def ask_hub(self, text: str, within: float) -> str | None:
+        """Ask the hub; None when it does not answer in time."""
+        return await self.uplink.ask(text, within)
+
+    def own_ranks(self) -> tuple[RankState, ...]:
+        """Return the ranks of this node as they are now."""
+        return self.frame().ranks
+
+    def own_peers(self) -> dict[str, Any]:
+        """Say who is alive as far as this node itself can tell."""
+        frame = self.frame()
+        return answers.tell_own_peers(frame, time.time())
+
+    def hear(self, news: wire.News) -> None:
+        """Hand on to the ranks what the hub tells all nodes."""
+        match news.topic:
+            case "roster":
+                self._roll.know(news.text)
+            case "paused":
+                self._paused_until = float(news.text)
+            case "peers":
+                self._call(self._roll.update(json.loads(news.text)))
+            case _:
+                self.door.publish(news.topic, news.text)
+                self.door.hold(news.topic, news.text if news.holds else None)
+
+    def _call(self, events: list[str]) -> None:
+        for event in events:
+            self.door.publish("peers", event)
+        if events:
+            self.door.hold("peers", self._roll.held())
+
+    async def _judge_alone(self) -> None:
+        """While there is no hub, say from here who falls silent and who is back."""
         while True:
-            message = await wire.receive(reader)
-            if isinstance(message, wire.Ask):
-                task = asyncio.create_task(self._collect(message.requests))
-                self._evidence.add(task)
-                task.add_done_callback(self._evidence.discard)
-            elif isinstance(message, wire.Say):
-                say(message.text)
+            await asyncio.sleep(SEND_EVERY_WHEN_STALLED)
+            if self.uplink.without_hub_for() > ALONE_AFTER and not (self.stopping or self.ended):
+                self._call(self._roll.judge_alone(self.frame()))
+
+    # --- what the hub orders
+
+    @property
+    def obeys(self) -> bool:
+        """Tell whether the hub's orders are obeyed here."""
+        return self.hands.may_act
+
+    def obey(self, order: Order) -> None:
+        """Do what the hub orders, if `unstuck run` was started with a policy that acts."""
+        if not order.hosts or self.host in order.hosts:
+            work = self.hands.obey(order, self._watchers.values())
+            if work is not None:
+                self._begin(work)
+
+    def leave(self, why: str) -> None:
+        """End the part of this node, if it stands: the hub may have written it off.
+
+        Where only the way to the hub is cut, training goes on and is left alone.
+        """
+        now = time.monotonic()
+        states = [watcher.look(now) for watcher in self._watchers.values() if watcher.alive]
+        if any(state.stalled_for < max(STANDS, 3 * state.pace.longest) for state in states):
+            return
+        if self.hands.stop(Exit.LEFT.value, why):
+            say(f"this node leaves the job (exit code {Exit.LEFT.value}), {why}")
 
     # --- the launcher
 
@@ -260,9 +359,7 @@ class Agent:
             case ["stopping"]:
                 self.stopping = True
             case ["exit", pid, code]:
-                for watcher in self._watchers.values():
-                    if watcher.pid == int(pid):
-                        watcher.note_death(time.monotonic(), int(code))
+                self._note_exit(int(pid), int(code), time.monotonic())
                 self.look()
             case ["ended"]:
                 self.look()
@@ -270,6 +367,14 @@ class Agent:
             case _:
                 return
         self._urgent.set()
+
+    def _note_exit(self, pid: int, code: int, now: float) -> None:
+        """The launched process is a rank itself, or what started the ranks."""
+        ranks = [watcher for watcher in self._watchers.values() if watcher.pid == pid]
+        for watcher in ranks:
+            watcher.note_death(now, code)
+        if not ranks:
+            self._launcher_end = (code, now)
 
     async def _outlive_launcher(self) -> None:
         """`unstuck run` is gone without a word (SIGKILL): stay while ranks live, then leave."""
@@ -279,34 +384,6 @@ class Agent:
         self._urgent.set()
 
 
-async def introduce(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    token: str,
-    node: str,
-    host: str,
-) -> None:
-    """Do the agent's side of the handshake.
-
-    Raises:
-        PermissionError: the hub refused, or could not prove that it has the token.
-        ConnectionError: whatever listens there is not a hub.
-        TimeoutError: it does not answer.
-    """
-    challenge = await wire.receive(reader, within=5)
-    if not isinstance(challenge, wire.Challenge):
-        raise ConnectionError("not an unstuck hub")
-    mine = wire.nonce()
-    answer = wire.proof(token, "agent", challenge.nonce, mine, node)
-    writer.write(wire.encode(wire.Hello(node, host, mine, answer)))
-    reply = await wire.receive(reader, within=5)
-    if isinstance(reply, wire.Refused):
-        raise PermissionError(f"the hub refused this node: {reply.reason}")
-    expected = wire.proof(token, "hub", challenge.nonce, mine, node)
-    if not isinstance(reply, wire.Welcome) or not wire.same(reply.proof, expected):
-        raise PermissionError("the hub could not prove that it has this job's token")
-
-
 def main() -> None:
     """Run the agent of one node until its job has ended."""
     parser = argparse.ArgumentParser()
@@ -314,13 +391,23 @@ def main() -> None:
     parser.add_argument("--node", required=True)
     parser.add_argument("--host", required=True)
     parser.add_argument("--hub", required=True)
+    parser.add_argument("--story", type=Path)
+    parser.add_argument("--nodes", type=int, default=0)
+    parser.add_argument("--obey", action="store_true")
     options = parser.parse_args()
     host, _, port = options.hub.rpartition(":")
     # Ctrl-C belongs to the job; this process ends when the job has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     token = os.environ.pop("UNSTUCK_TOKEN")
-    agent = Agent(options.live, options.node, options.host, (host, int(port)), token)
-    asyncio.run(agent.run())
+    asyncio.run(_run(options, (host, int(port)), token))
+
+
+async def _run(options: argparse.Namespace, hub: tuple[str, int], token: str) -> None:
+    story = Story(options.story)
+    agent = Agent(options.live, options.node, options.host, hub, token, story)
+    agent.nodes_wanted = options.nodes
+    agent.hands.may_act = options.obey
+    await agent.run()
 
 
 if __name__ == "__main__":

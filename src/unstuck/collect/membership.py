@@ -2,19 +2,48 @@
 
 from msgspec import structs
 
+from unstuck.collect.suspicion import Arrivals
 from unstuck.model.frame import Frame
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 
 _BACK_WITHIN = 10.0
 """`unstuck run` starts an agent that died again: it has this long to come back."""
+_SILENT = 2.0
+_SUSPECT_SOONEST, _SUSPECT_LATEST = 1.5, 6.0
+_RETURN_WITHIN = 3.0
+"""An agent that was cut off gave its old connection up: that is news only if no new one comes."""
+_PEERS_TELL_WITHIN = 1.5
+"""Peers of a node whose connection was closed have this long to say that they still hear it."""
+_SURELY_LATER = 0.3
+"""What a peer heard this long after a connection was closed was not on its way before."""
+_NEWS_FOR = 10.0
+"""So long after its return the story of a node that was cut off is part of the picture."""
 
 
 class _Node:
     def __init__(self, frame: Frame, now: float) -> None:
         self.frame = frame
         self.heard = now
+        self.closed: float | None = None
+        """When its connection was closed, if nothing shows that it lived on."""
         self.lost: float | None = None
+        """From when on that means that its agent is gone."""
+        self.kernel_answers = False
+        self.steady_since = now
+        self.back_at: float | None = None
+        self.story: tuple[Frame, float] | None = (frame, now) if frame.cut_off_for else None
+        self.arrivals = Arrivals(_SUSPECT_SOONEST, _SUSPECT_LATEST)
+
+    def is_lost(self, now: float) -> bool:
+        """Tell whether its agent is gone."""
+        return self.lost is not None and now >= self.lost
+
+    def story_at(self, now: float) -> Frame | None:
+        """The frame that told of its time without the hub, while that is news."""
+        if self.story is None or now - self.story[1] > _NEWS_FOR:
+            return None
+        return self.story[0]
 
 
 class Membership:
@@ -23,17 +52,71 @@ class Membership:
     Times passed in are of a monotonic clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "") -> None:
+        self._host = host
         self._nodes: dict[str, _Node] = {}
 
     def hear(self, frame: Frame, now: float) -> None:
         """Take in a frame."""
-        self._nodes[frame.node] = _Node(frame, now)
+        node, old = _Node(frame, now), self._nodes.get(frame.node)
+        if old is not None and node.story is None:
+            node.story = old.story
+        if old is not None and old.lost is None and now - old.heard <= _SILENT:
+            node.steady_since, node.back_at = old.steady_since, old.back_at
+        elif old is not None:
+            node.back_at = now
+        if old is not None:
+            node.arrivals = old.arrivals
+            node.arrivals.note(now - old.heard)
+        self._nodes[frame.node] = node
+        self._find_alive(frame, now)
+
+    def _find_alive(self, frame: Frame, now: float) -> None:
+        """Take nobody for lost who is heard after its connection was closed.
+
+        An agent that hears nothing gives its connection up as cut off, and the hub is told so:
+        what it sends still arrives.
+        """
+        for link in frame.links:
+            node = self._nodes.get(link.node)
+            if node is None or node.closed is None or link.heard_for is None:
+                continue
+            if now - link.heard_for > node.closed + _SURELY_LATER:
+                node.closed = node.lost = None
 
     def lose(self, node: str, now: float) -> None:
         """Note that the agent's connection was closed by its own side."""
+        if (found := self._nodes.get(node)) is None:
+            return
+        found.closed = found.lost = now
+        # What was under way while a host was cut off comes before the end of its connection.
+        just_back = found.back_at is not None and now - found.back_at < _RETURN_WITHIN
+        if just_back or now - found.heard > _SILENT:
+            found.lost += _RETURN_WITHIN
+        elif any(link.heard_for is not None for link in found.frame.links):
+            found.lost += _PEERS_TELL_WITHIN
+
+    def may_be_alive(self, node: str, now: float) -> bool:
+        """Tell whether a node whose connection was closed may still be heard by its peers."""
+        found = self._nodes.get(node)
+        return found is not None and found.closed is not None and not found.is_lost(now)
+
+    def is_lost(self, node: str, now: float) -> bool:
+        """Tell whether the agent of a node is gone."""
+        return node in self._nodes and self._nodes[node].is_lost(now)
+
+    def silent(self, now: float, seconds: float) -> dict[str, float]:
+        """Map the nodes without a frame for so many seconds to how long it is."""
+        return {
+            name: now - node.heard
+            for name, node in self._nodes.items()
+            if now - node.heard > seconds and not node.frame.ended
+        }
+
+    def note_kernel(self, node: str, *, answers: bool) -> None:
+        """Note whether the kernel of a silent node confirms what is sent to it."""
         if node in self._nodes:
-            self._nodes[node].lost = now
+            self._nodes[node].kernel_answers = answers
 
     def all_ended(self, now: float) -> bool:
         """True when every node that was ever heard of has said its last word, or died for good."""
@@ -59,27 +142,47 @@ class Membership:
         current = sorted(_newest_attempt(ranks), key=lambda rank: rank.rank)
         return Snapshot(
             taken_at=wall,
-            nodes=tuple(
-                NodeState(
-                    node=name,
-                    host=node.frame.host,
-                    silent_for=round(now - node.heard, 3),
-                    disconnected=node.lost is not None,
-                    stopping=node.frame.stopping,
-                    ended=node.frame.ended,
-                )
-                for name, node in sorted(self._nodes.items())
-            ),
+            nodes=tuple(_node_state(node, now) for _, node in sorted(self._nodes.items())),
             ranks=tuple(current),
             attempt=max((rank.restarts for rank in current), default=0),
             world_size=max((rank.world_size for rank in current), default=0),
+            hub=self._host,
         )
+
+
+def _node_state(node: _Node, now: float) -> NodeState:
+    frame, story = node.frame, node.story_at(now)
+    return NodeState(
+        node=frame.node,
+        host=frame.host,
+        silent_for=round(now - node.heard, 3),
+        disconnected=node.is_lost(now),
+        kernel_answers=node.kernel_answers,
+        steady_for=round(node.heard - node.steady_since, 3),
+        pressure=frame.pressure,
+        links=frame.links,
+        cut_off_for=story.cut_off_for if story else 0.0,
+        unheard=story.unheard if story else (),
+        heard=story.heard if story else (),
+        nodes_wanted=frame.nodes_wanted,
+        empty_for=frame.empty_for,
+        launcher_exit=frame.launcher_exit,
+        launcher_gone_for=_launcher_gone_for(node, now),
+        stopping=frame.stopping,
+        ended=frame.ended,
+        suspect_after=round(node.arrivals.limit, 3),
+    )
+
+
+def _launcher_gone_for(node: _Node, now: float) -> float:
+    ended = node.frame.launcher_exit is not None
+    return round(node.frame.launcher_gone_for + now - node.heard, 3) if ended else 0.0
 
 
 def _ranks(node: _Node, now: float) -> list[RankState]:
     """The node's ranks; what has ended for good grows older also when no frame comes."""
     elapsed = now - node.heard
-    return [_aged(rank, elapsed, node.lost is not None) for rank in node.frame.ranks]
+    return [_aged(rank, elapsed, node.is_lost(now)) for rank in node.frame.ranks]
 
 
 def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:

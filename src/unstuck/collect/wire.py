@@ -16,8 +16,9 @@ import msgspec
 
 from unstuck.model.evidence import EvidenceRequest
 from unstuck.model.frame import Frame
+from unstuck.model.order import Order
 
-PROTOCOL = 1
+PROTOCOL = 2
 _LENGTH = struct.Struct(">I")
 _MOST_BYTES = 256 << 20
 
@@ -37,6 +38,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     nonce: bytes
     proof: bytes
     protocol: int = PROTOCOL
+    port: int = 0
+    """Where it hears the other agents (UDP); 0 where it does not."""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
@@ -69,11 +72,86 @@ class Say(msgspec.Struct, frozen=True, tag="say"):
     text: str
 
 
+class Heard(msgspec.Struct, frozen=True, tag="heard"):
+    """Hub: this frame arrived. An agent that waits for it in vain knows that it is cut off.
+
+    Number 0 confirms nothing: it is sent to see whether the kernel of a silent node answers.
+    """
+
+    number: int
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """An agent that others may ask directly whether the way between them works."""
+
+    node: str
+    host: str
+    address: str
+    port: int
+
+
+class Peers(msgspec.Struct, frozen=True, tag="peers"):
+    """Hub: whom to ask from now on."""
+
+    peers: tuple[Peer, ...]
+
+
+class Question(msgspec.Struct, frozen=True, tag="question"):
+    """Agent: a rank of it, or somebody at its node, asks or wants something (JSON)."""
+
+    number: int
+    text: str
+
+
+class Answer(msgspec.Struct, frozen=True, tag="answer"):
+    """Hub: the answer to that question (JSON)."""
+
+    number: int
+    text: str
+
+
+class News(msgspec.Struct, frozen=True, tag="news"):
+    """Hub: what happened, for the ranks that want to hear it (JSON)."""
+
+    topic: str
+    text: str
+    holds: bool = False
+    """It is still so: also for those who ask later."""
+
+
+class Do(msgspec.Struct, frozen=True, tag="do"):
+    """Hub: do this to the ranks of your node, if you were started to obey."""
+
+    order: Order
+
+
+class Lease(msgspec.Struct, frozen=True, tag="lease"):
+    """Hub: if you are cut off from here for so many seconds, end your ranks."""
+
+    seconds: float
+
+
 class Bye(msgspec.Struct, frozen=True, tag="bye"):
     """Either side: an orderly end of the connection."""
 
 
-Message = Challenge | Hello | Welcome | Refused | Report | Ask | Say | Bye
+Message = (
+    Challenge
+    | Hello
+    | Welcome
+    | Refused
+    | Report
+    | Ask
+    | Say
+    | Heard
+    | Peers
+    | Question
+    | Answer
+    | News
+    | Do
+    | Lease
+    | Bye
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)

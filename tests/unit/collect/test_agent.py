@@ -5,15 +5,20 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from children import PAGE, Child, child, rank_env
-from hubs import agent, run, serving
+from children import PAGE, Child, child, rank_env, recorded, recorder_of, until
+from hubs import TOKEN, agent, run, serving
+from unstuck.collect.agent import STANDS, Agent
+from unstuck.collect.hands import STOP_FILE
 from unstuck.model.evidence import EvidenceKind, EvidenceRequest
+from unstuck.model.order import Act, Order, Target
 from unstuck.model.snapshot import Snapshot
+from unstuck.observe.probe.page import PageReader
 
 
 @pytest.fixture
@@ -248,3 +253,183 @@ def test_restarted_rank_replaces_the_dead_one(rank: Child, tmp_path: Path):
 
 def unobserved(snapshot: Snapshot) -> dict[int, str]:
     return {rank.rank: rank.unobserved for rank in snapshot.ranks}
+
+
+def test_recorders_of_the_others_are_read_when_a_rank_dies(rank: Child, tmp_path: Path):
+    live = tmp_path / "live"
+
+    def pending(snapshot: Snapshot) -> bool:
+        return any(group.pending for one in snapshot.ranks for group in one.groups)
+
+    async def story() -> None:
+        async with serving() as hub:
+            with child(tmp_path / "other", PAGE, rank_env(live, rank=4)) as other:
+                other.do("1")
+                page = next(live.glob("rank-4.*.page"))
+                with recorder_of(page, recorded(4, size=6000)), agent(live, hub.port):
+                    await hub.until(lambda s: len(s.ranks) == 2)
+                    assert not pending(hub.snapshots[-1])
+                    rank.tell("os._exit(7)")
+                    snapshot = await hub.until(pending)
+                    assert snapshot.ranks[1].groups[0].pending[0].sizes == ((6000,),)
+
+    run(story())
+
+
+def test_end_of_a_launcher_that_is_no_rank(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port) as process:
+                snapshot = await hub.until(lambda s: s.ranks)
+                assert snapshot.nodes[0].launcher_exit is None
+                tell(process, "exit 1 -9")
+                snapshot = await hub.until(lambda s: s.nodes[0].launcher_exit is not None)
+                assert snapshot.nodes[0].launcher_exit == -9
+                assert snapshot.ranks[0].process.gone_for is None
+
+    run(story())
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """Read what an agent says up to these words."""
+    assert process.stderr is not None
+    said = ""
+    while words not in said:
+        said += process.stderr.readline()
+    return said
+
+
+def hold(rank: Child, live: Path, action: str) -> None:
+    """Let it enter a section and then keep the GIL for four seconds in a C call."""
+    rank.do("import ctypes, unstuck")
+    rank.do("from unstuck.observe.probe.current import current")
+    rank.do("current.attach(page)")
+    enter = f"unstuck.section('load', timeout=0.1, on_timeout={action!r}).__enter__()"
+    rank.tell(f"now = {enter}; ctypes.PyDLL(None).usleep(4_000_000)")
+    page = PageReader(str(next(live.glob("rank-3.*.page"))))
+    until(lambda: page.read().deadlines)
+    page.close()
+
+
+def test_section_of_a_rank_that_holds_the_gil_is_reported_by_the_agent(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port) as process:
+                await hub.until(lambda s: s.ranks)
+                hold(rank, tmp_path / "live", "dump")
+                said = await asyncio.to_thread(read_until, process, "in <module>")
+                await asyncio.to_thread(rank.answer)
+                tell(process, "ended")
+                said += await ended(process)
+        first = "unstuck: rank 3: section 'load' has taken 0.1 s, its timeout, and it cannot run"
+        assert first in said
+        assert "unstuck: the threads of rank 3:" in said
+        assert said.count("section 'load'") == 1
+        assert "section 'load'" not in rank.said(), "the rank knows that the agent has told"
+
+    run(story())
+
+
+def test_while_paused_the_agent_acts_on_no_section(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port) as process:
+                await hub.until(lambda s: s.ranks)
+                hub.hub.publish("paused", str(time.time() + 60), holds=True)
+                hold(rank, tmp_path / "live", "dump")
+                await asyncio.to_thread(rank.answer)
+                tell(process, "ended")
+                assert "section 'load'" not in await ended(process)
+
+    run(story())
+
+
+def test_section_that_aborts_ends_a_rank_that_holds_the_gil(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port):
+                await hub.until(lambda s: s.ranks)
+                hold(rank, tmp_path / "live", "abort")
+                snapshot = await hub.until(lambda s: s.ranks[0].process.gone_for is not None)
+                assert snapshot.ranks[0].process.exit_code == -6
+
+    run(story())
+
+
+def test_section_that_aborts_ends_even_a_stopped_rank(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port):
+                await hub.until(lambda s: s.ranks)
+                hold(rank, tmp_path / "live", "abort")
+                os.kill(rank.pid, signal.SIGSTOP)
+                snapshot = await hub.until(lambda s: s.ranks[0].process.gone_for is not None)
+                assert snapshot.ranks[0].process.exit_code == -9
+
+    run(story())
+
+
+def test_rank_is_ended_on_order_with_the_verdict_in_its_error_file(rank: Child, tmp_path: Path):
+    error = tmp_path / "error.json"
+    rank.do(f"report(error_file={str(error)!r})")
+    order = Order(1, Act.END, (Target(3, rank.pid),), culprits=(3,), summary="Rank 3 is stopped.")
+
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port, TOKEN, "--obey"):
+                await hub.until(lambda s: s.ranks)
+                os.kill(rank.pid, signal.SIGSTOP)
+                hub.hub.order(order)
+                gone = await hub.until(lambda s: s.ranks[0].process.gone_for is not None)
+                assert gone.ranks[0].process.exit_code in (-9, None)
+
+    run(story())
+    assert "Rank 3 is stopped." in error.read_text()
+
+
+def test_agent_that_may_not_act_leaves_the_rank_alone(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port) as process:
+                await hub.until(lambda s: s.ranks)
+                hub.hub.order(Order(1, Act.END, (Target(3, rank.pid),)))
+                hub.hub.order(Order(2, Act.STOP, code=82))
+                tell(process, "ended")
+                assert "started without --recover" in await ended(process)
+
+    run(story())
+    assert rank.do("1 + 1") == 2
+    assert not (tmp_path / "live" / STOP_FILE).exists()
+
+
+def test_word_that_the_hub_says_after_the_end_is_heard(rank: Child, tmp_path: Path):
+    async def story() -> None:
+        async with serving() as hub:
+            with agent(tmp_path / "live", hub.port, TOKEN, "--obey") as process:
+                await hub.until(lambda s: s.ranks)
+                rank.tell("os._exit(7)")
+                await hub.until(lambda s: s.ranks[0].process.gone_for is not None)
+                tell(process, "ended")
+                await hub.until(lambda s: s.nodes[0].ended)
+                hub.hub.order(Order(1, Act.STOP, code=80))
+                assert await ended(process) == ""
+
+    run(story())
+    assert '"code":80' in (tmp_path / "live" / STOP_FILE).read_text()
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_node_that_is_cut_off_leaves_only_if_its_ranks_stand(
+    rank: Child, tmp_path: Path, stands: bool, capsys: pytest.CaptureFixture[str]
+):
+    async def story() -> None:
+        cut_off = Agent(tmp_path / "live", "here/1", "here", ("127.0.0.1", 1), TOKEN)
+        cut_off.hands.may_act = True
+        cut_off.look()
+        if stands:
+            await asyncio.sleep(STANDS + 0.2)
+        cut_off.leave("cut off from the hub for 15 s")
+
+    run(story())
+    assert (tmp_path / "live" / STOP_FILE).exists() is stands
+    assert ("this node leaves the job (exit code 86)" in capsys.readouterr().err) is stands

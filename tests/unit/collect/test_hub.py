@@ -5,14 +5,18 @@ import socket
 import struct
 
 import pytest
+from msgspec import structs
 
 from hubs import Peer, connect, run, serving
 from unstuck.collect import wire
-from unstuck.collect.agent import introduce
+from unstuck.collect.uplink import introduce
 from unstuck.model.evidence import EvidenceKind, EvidenceRequest
+from unstuck.model.host import PeerLink
 from unstuck.model.rank import Process, RankState
 
 RANK = RankState(0, "a", Process(7), attempt="x", world_size=1)
+ZERO = structs.replace(RANK, phase="run")
+ONE = structs.replace(RANK, rank=1, phase="run")
 STACK = EvidenceRequest(EvidenceKind.STACK, (0,))
 
 
@@ -274,5 +278,121 @@ def test_peer_that_is_no_hub_is_named():
                 await introduce(other.reader, other.writer, "t", "a/1", "a")
             await peer.close()
             await other.close()
+
+    run(story())
+
+
+def test_agents_are_told_whom_to_ask_and_when_that_changes():
+    async def story() -> None:
+        async with serving() as hub:
+            one = await connect(hub.port, "a/1", probes=1001)
+            two = await connect(hub.port, "b/1", probes=1002)
+            here = "127.0.0.1"
+            assert await one.receive() == wire.Peers((wire.Peer("b/1", "b", here, 1002),))
+            assert await two.receive() == wire.Peers((wire.Peer("a/1", "a", here, 1001),))
+            await two.close()
+            assert await one.receive() == wire.Peers(())
+            again = await connect(hub.port, "b/1", probes=1003)
+            assert await one.receive() == wire.Peers((wire.Peer("b/1", "b", here, 1003),))
+            assert await again.receive() == wire.Peers((wire.Peer("a/1", "a", here, 1001),))
+            await one.close()
+            await again.close()
+
+    run(story())
+
+
+def test_agent_whose_connection_closed_is_asked_until_nobody_hears_it():
+    def hears(node: str) -> tuple[PeerLink, ...]:
+        return (PeerLink(node, node[0], 0.0, 9.0, 0.001),)
+
+    async def story() -> None:
+        async with serving() as hub:
+            one = await connect(hub.port, "a/1", probes=1001)
+            two = await connect(hub.port, "b/1", probes=1002)
+            assert isinstance(await one.receive(), wire.Peers)
+            await two.send("b/1", ONE, links=hears("a/1"))
+            await hub.until(lambda s: s.ranks)
+            await two.close()
+            await asyncio.sleep(0.5)
+            await one.send("a/1", ZERO, links=hears("b/1"))
+            assert isinstance(await one.receive(), wire.Heard)
+            late = await hub.until(lambda s: s.nodes[-1].silent_for > 2.5)
+            assert [node.disconnected for node in late.nodes] == [False, False]
+            assert list(hub.hub._peers) == ["a/1", "b/1"]
+            again = await connect(hub.port, "b/1", probes=1003)
+            await again.send("b/1", ONE, links=hears("a/1"))
+            await hub.until(lambda s: s.nodes[-1].silent_for < 1)
+            await again.close()
+            await hub.until(lambda s: s.nodes[-1].disconnected)
+            assert list(hub.hub._peers) == ["a/1"]
+            await one.close()
+
+    run(story())
+
+
+def test_frames_of_agents_that_probe_are_confirmed_and_no_others():
+    async def story() -> None:
+        async with serving() as hub:
+            alone = await connect(hub.port, "a/1")
+            await alone.send("a/1", RANK)
+            await hub.until(lambda s: s.ranks)
+            hub.hub.say("word", but="")
+            assert await alone.receive() == wire.Say("word")
+            probing = await connect(hub.port, "b/1", probes=1002)
+            await probing.send("b/1")
+            assert await probing.receive() == wire.Heard(1)
+            await alone.close()
+            await probing.close()
+
+    run(story())
+
+
+def test_kernel_of_a_silent_agent_that_lives_answers():
+    async def story() -> None:
+        async with serving() as hub:
+            peer = await connect(hub.port, "a/1", probes=1001)
+            await peer.send("a/1", RANK)
+            await hub.until(lambda s: s.ranks)
+            assert not hub.snapshots[-1].nodes[0].kernel_answers
+            snapshot = await hub.until(lambda s: s.nodes[0].kernel_answers)
+            assert 1.25 < snapshot.nodes[0].silent_for < 4
+            await peer.send("a/1", RANK)
+            await hub.until(lambda s: not s.nodes[0].kernel_answers)
+            await peer.close()
+
+    run(story())
+
+
+def test_who_falls_silent_and_is_back_is_told_to_all_nodes():
+    async def story() -> None:
+        async with serving() as hub:
+            peer = await connect(hub.port, "a/1")
+            await peer.send("a/1", ZERO, ONE)
+            assert await peer.hear("roster") == {"a": [0, 1]}
+            stopped = structs.replace(ONE, process=Process(2, "T"), stalled_for=1.0)
+            await peer.send("a/1", ZERO, stopped)
+            silent = await peer.hear("peers")
+            assert (list(silent), silent["1"]["state"]) == (["1"], "stopped")
+            late = await connect(hub.port, "b/1")
+            assert list(await late.hear("peers")) == ["1"]
+            await peer.send("a/1", ZERO, ONE)
+            assert await peer.hear("peers") == {}
+            await late.close()
+            await peer.close()
+
+    run(story())
+
+
+def test_deaths_that_are_wanted_are_not_told():
+    async def story() -> None:
+        async with serving() as hub:
+            peer = await connect(hub.port, "a/1")
+            gone = structs.replace(ZERO, process=Process(2, "gone", gone_for=0.1, exit_code=-15))
+            await peer.send("a/1", gone, stopping=True)
+            await hub.until(lambda s: s.nodes[0].stopping)
+            hub.hub.publish("end", "{}", holds=False)
+            assert await peer.hear("end") == {}
+            assert hub.hub._roll == ("{}", "{}")
+            await peer.close()
 
     run(story())

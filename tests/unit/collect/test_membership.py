@@ -6,6 +6,7 @@ import pytest
 
 from unstuck.collect.membership import Membership
 from unstuck.model.frame import Frame
+from unstuck.model.host import PeerLink
 from unstuck.model.rank import Failure, Process, RankState
 
 
@@ -146,3 +147,92 @@ def test_bad_end_is_one_without_code_0(process: Process, badly: bool):
 def test_stopping_and_ended_are_passed_on():
     (node,) = heard(frame("a/1", stopping=True, ended=True)).snapshot(0.0, 0.0).nodes
     assert (node.stopping, node.ended) == (True, True)
+
+
+def test_story_of_a_node_that_was_cut_off_stays_in_the_picture_for_a_while():
+    told = frame("a/1", state(0), cut_off_for=7.0, unheard=("b",), heard=("c",))
+    job = heard(told)
+    job.hear(frame("a/1", state(0)), 101.0)
+    (node,) = job.snapshot(105.0, 0.0).nodes
+    assert (node.cut_off_for, node.unheard, node.heard) == (7.0, ("b",), ("c",))
+    (node,) = job.snapshot(115.0, 0.0).nodes
+    assert (node.cut_off_for, node.unheard, node.heard) == (0.0, (), ())
+
+
+def test_second_story_replaces_the_first():
+    job = heard(frame("a/1", cut_off_for=7.0))
+    job.hear(frame("a/1"), 103.0)
+    job.hear(frame("a/1", cut_off_for=4.0), 108.0)
+    assert job.snapshot(109.0, 0.0).nodes[0].cut_off_for == 4.0
+
+
+def test_end_of_a_connection_that_was_dead_before_is_news_only_if_no_new_one_comes():
+    job = heard(frame("a/1", state(0)))
+    job.lose("a/1", 106.0)
+    assert not job.snapshot(107.0, 0.0).nodes[0].disconnected
+    assert job.snapshot(110.0, 0.0).nodes[0].disconnected
+    job.hear(frame("a/1", state(0)), 108.0)
+    assert not job.snapshot(110.0, 0.0).nodes[0].disconnected
+
+
+def hears(node: str, other: str, seconds: float = 0.1) -> Frame:
+    return frame(node, state(0), links=(PeerLink(other, other[0], seconds, 9.0, 0.001),))
+
+
+def test_agent_that_closed_and_is_still_heard_by_a_peer_is_cut_off_and_not_gone():
+    job = heard(hears("a/1", "b/1"), hears("b/1", "a/1"))
+    job.lose("b/1", 101.5)
+    job.hear(hears("a/1", "b/1"), 101.7)
+    assert job.may_be_alive("b/1", 102.0)
+    assert not job.snapshot(102.0, 0.0).nodes[1].disconnected
+
+    job.hear(hears("a/1", "b/1"), 102.2)
+    node = job.snapshot(109.0, 0.0).nodes[1]
+    assert (node.disconnected, node.silent_for) == (False, 9.0)
+    assert not job.is_lost("b/1", 109.0)
+
+
+def test_agent_that_closed_and_that_no_peer_hears_any_more_is_gone():
+    job = heard(hears("a/1", "b/1"), hears("b/1", "a/1"))
+    job.lose("b/1", 100.5)
+    for later in (0.2, 0.7, 1.2):
+        job.hear(hears("a/1", "b/1", later), 100.5 + later)
+    assert not job.may_be_alive("b/1", 102.1)
+    assert job.is_lost("b/1", 102.1)
+    assert [node.disconnected for node in job.snapshot(102.1, 0.0).nodes] == [False, True]
+
+
+def test_links_and_the_hubs_host_are_passed_on():
+    job = Membership("here")
+    link = PeerLink("b/1", "b", 0.1, 0.2, 0.001)
+    job.hear(frame("a/1", links=(link,)), 0.0)
+    snapshot = job.snapshot(0.0, 0.0)
+    assert (snapshot.hub, snapshot.nodes[0].links) == ("here", (link,))
+
+
+def test_frames_are_steady_until_there_is_a_gap():
+    job = Membership()
+    for now in (100.0, 101.0, 102.5):
+        job.hear(frame("a/1"), now)
+    assert job.snapshot(103.0, 0.0).nodes[0].steady_for == 2.5
+    job.hear(frame("a/1"), 106.0)
+    assert job.snapshot(106.0, 0.0).nodes[0].steady_for == 0.0
+
+
+def test_end_of_a_launcher_grows_older_without_frames():
+    told = heard(frame("a/1", launcher_exit=-9, launcher_gone_for=0.5), frame("b/1"))
+    first, second = told.snapshot(102.0, 0.0).nodes
+
+    assert (first.launcher_exit, first.launcher_gone_for) == (-9, 2.5)
+    assert (second.launcher_exit, second.launcher_gone_for) == (None, 0.0)
+
+
+def test_old_connection_that_ends_behind_late_frames_is_no_loss_unless_no_new_one_comes():
+    job = heard(frame("a/1"))
+    job.hear(frame("a/1"), 104.0)
+    job.lose("a/1", 104.1)
+
+    assert not job.snapshot(104.2, 0.0).nodes[0].disconnected
+    assert job.snapshot(107.2, 0.0).nodes[0].disconnected
+    job.hear(frame("a/1"), 107.3)
+    assert not job.snapshot(107.3, 0.0).nodes[0].disconnected
