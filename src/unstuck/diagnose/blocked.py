@@ -87,8 +87,9 @@ def is_asleep(state: RankState) -> bool:
     if "nanosleep" in waits_in or "nsleep" in waits_in:
         return True
     inner = innermost(state)
-    idle = state.process.cpu < BUSY_CPU and "futex" not in waits_in
-    return inner is not None and idle and "sleep(" in inner.text
+    if inner is None or "sleep(" not in inner.text:
+        return False
+    return state.process.cpu < BUSY_CPU and "futex" not in waits_in
 
 
 def is_blocked(state: RankState) -> bool:

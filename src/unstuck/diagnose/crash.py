@@ -3,18 +3,23 @@
 import signal
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from unstuck.diagnose.blocked import call_in_progress
 from unstuck.diagnose.deaths import (
     SIMULTANEOUS,
     Death,
     Deaths,
+    exit_code,
     left_in_order,
     tells_of_a_peer,
     timed_out,
 )
-from unstuck.diagnose.finding import Finding, culprit
+from unstuck.diagnose.finding import Finding, culprit, stack_evidence
 from unstuck.diagnose.standing import Job
+from unstuck.diagnose.uneven import steps_evidence
 from unstuck.diagnose.words import place, ranks_text, seconds_text
-from unstuck.model.rank import Failure
+from unstuck.model.rank import Failure, RankState
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "Cannot allocate memory")
@@ -34,14 +39,14 @@ class _Reason(NamedTuple):
 
 
 def explain_roots(job: Job, deaths: Deaths) -> Finding:
-    """Say why the first rank died, and name with it those that died the same way."""
+    """Say why the first rank died, and name with it those that died the same way or with it."""
     first = deaths.roots[0]
     reason = _reason(first)
-    same = [death for death in deaths.roots if death is first or _same_death(first, death)]
+    named = [death for death in deaths.roots if _is_named(first, death)]
     culprits = tuple(
-        sorted((_dead(death, _reason(death).phrase) for death in same), key=lambda one: one.rank)
+        sorted((_root(death, reason.cause) for death in named), key=lambda one: one.rank)
     )
-    rest = [death for death in deaths.roots if death not in same]
+    rest = [death for death in deaths.roots if death not in named]
     return Finding(
         cause=reason.cause,
         confidence=reason.confidence,
@@ -49,31 +54,80 @@ def explain_roots(job: Job, deaths: Deaths) -> Finding:
         culprits=culprits,
         victims=_others(job, culprits),
         seconds=first.age,
-        evidence=_evidence(same, [*rest, *deaths.followers]),
+        evidence=_evidence(named, [*rest, *deaths.followers]),
         alternatives=reason.alternatives,
     )
 
 
-def explain_leavers(deaths: Deaths) -> Finding:
+def explain_abort(job: Job, deaths: Deaths) -> Finding:
+    """Say that gloo aborted a rank that waited in a collective: what it was sent did not fit.
+
+    Whoever sent it is to blame, and is not known here.
+    """
+    first = deaths.roots[0]
+    call = call_in_progress(first.state)
+    rank = first.state.rank
+    return Finding(
+        cause=Cause.COLLECTIVE_MISMATCH,
+        confidence=Confidence.POSSIBLE,
+        because=f"rank {rank} was aborted by a thread of the backend while its main thread waited "
+        f"in {call}",
+        culprits=(),
+        victims=_others(job, ()),
+        seconds=first.age,
+        evidence=(
+            *_evidence([first], [*deaths.roots[1:], *deaths.followers]),
+            *stack_evidence(first.state),
+        ),
+        alternatives=(
+            Alternative(
+                _CRASH,
+                f"rank {rank}'s own error output would not say \"Received data size doesn't match "
+                'expected size"',
+            ),
+        ),
+        summary=f"Rank {rank} was aborted inside {call}: another rank seems to have sent it a "
+        "tensor of another size; which one is not known.",
+    )
+
+
+def explain_leavers(job: Job, deaths: Deaths) -> Finding:
     """Say that ranks ended successfully while others still needed them."""
+    finished = all(_had_left_its_loops(death.state) for death in deaths.leavers)
+    told = "came to the end of its loop" if finished else "ended successfully"
     culprits = tuple(
-        _dead(death, "ended successfully while others still needed it")
+        _dead(death, f"{told} while others still needed it")
         for death in sorted(deaths.leavers, key=lambda death: death.state.rank)
     )
     blamed = {one.rank for one in culprits}
     victims = tuple(rank for rank in deaths.sufferers if rank not in blamed)
     evidence = [_counts(death) for death in deaths.leavers[:_MOST_FOLLOWERS]]
     return Finding(
-        cause=Cause.RANK_LEFT_EARLY,
-        confidence=Confidence.CERTAIN,
+        cause=Cause.UNEVEN_WORK if finished else Cause.RANK_LEFT_EARLY,
+        confidence=Confidence.LIKELY if finished else Confidence.CERTAIN,
         because=f"{ranks_text(victims)} issued more collectives in a shared group than "
-        f"{ranks_text(blamed)} ever did",
+        f"{ranks_text(blamed)} ever did"
+        + (", which destroyed its groups after its loop" if finished else ""),
         culprits=culprits,
         victims=victims,
         seconds=deaths.oldest,
-        evidence=(*evidence, *followers_evidence(deaths.followers)),
-        alternatives=(Alternative(Cause.UNEVEN_WORK, "compare the number of batches per rank"),),
+        evidence=(
+            *evidence,
+            *steps_evidence(job, sorted(blamed)),
+            *followers_evidence(deaths.followers),
+        ),
+        alternatives=(
+            Alternative(
+                Cause.RANK_LEFT_EARLY if finished else Cause.UNEVEN_WORK,
+                "compare the number of batches per rank",
+            ),
+        ),
     )
+
+
+def _had_left_its_loops(state: RankState) -> bool:
+    """Tell whether a rank gave its groups up outside of every loop, as at the end of a script."""
+    return state.left_for is not None and state.loops == ()
 
 
 def explain_followers(job: Job, deaths: Deaths) -> Finding:
@@ -120,7 +174,7 @@ def _others(job: Job, culprits: tuple[Culprit, ...]) -> tuple[int, ...]:
     blamed = {one.rank for one in culprits}
     return tuple(
         rank
-        for rank, state in sorted(job.states.items())
+        for rank, state in job.states.items()
         if rank not in blamed and not left_in_order(state)
     )
 
@@ -128,6 +182,19 @@ def _others(job: Job, culprits: tuple[Culprit, ...]) -> tuple[int, ...]:
 def _dead(death: Death, doing: str) -> Culprit:
     at = death.state.failure.at if death.state.failure else None
     return culprit(death.state, doing, death.age, at)
+
+
+def _root(death: Death, cause: Cause) -> Culprit:
+    """Name a rank that died by itself, with its own cause where that is another one."""
+    reason = _reason(death)
+    found = _dead(death, reason.phrase)
+    return found if reason.cause is cause else replace(found, cause=reason.cause)
+
+
+def _is_named(first: Death, other: Death) -> bool:
+    """Tell whether a death cannot be a consequence of the first one."""
+    at_once = abs(first.age - other.age) <= SIMULTANEOUS
+    return other is first or at_once or _same_death(first, other)
 
 
 def _same_death(first: Death, other: Death) -> bool:
@@ -143,7 +210,7 @@ def _reason(death: Death) -> _Reason:
         return _by_exception(death.state.failure)
     if death.signal:
         return _by_signal(death)
-    code = death.state.process.exit_code
+    code = exit_code(death.state)
     if code is None:
         return _Reason(
             Cause.PROCESS_CRASH,
@@ -156,7 +223,9 @@ def _reason(death: Death) -> _Reason:
         Cause.PROCESS_CRASH,
         Confidence.CERTAIN,
         f"ended with exit code {code}",
-        f"its exit code is {code} and it ended before all others",
+        f"its exit code is {code} and it ended before all others"
+        if death.state.process.exit_code is not None
+        else f"its script called sys.exit({code}) before any other rank ended",
         (),
     )
 
@@ -177,19 +246,24 @@ def _by_exception(failure: Failure) -> _Reason:
 
 
 def _by_signal(death: Death) -> _Reason:
-    name = _signal_name(death.signal)
+    name = signal_name(death.signal)
     process = death.state.process
     if death.state.phase == "exit":
-        told = f"had finished its work and died by {name} while leaving the interpreter"
-        because = (
-            "its script had ended; torch's threads were still running, which "
-            "dist.destroy_process_group() at the end of the script prevents"
+        destroyed = death.state.left_for is not None
+        done = " and destroyed its groups," if destroyed else ""
+        told = f"had finished its work{done} and died by {name} while leaving the interpreter"
+        because = "its script had ended; threads of torch were still running" + (
+            "" if destroyed else ", which destroy_process_group() at its end all but prevents"
         )
         return _Reason(_CRASH, Confidence.CERTAIN, told, because, ())
     told = f"was killed by {name}"
     if death.signal != signal.SIGKILL:
         because = f"its process ended by {name} before all others"
-        return _Reason(_CRASH, Confidence.CERTAIN, told, because, _signal_hints(death.signal))
+        if death.state.crashed_in == "python":
+            return _Reason(_CRASH, Confidence.CERTAIN, f"{told} in this line", because)
+        # gloo aborts the receiver of what another rank sent wrongly: it need not be to blame.
+        sure = Confidence.LIKELY if death.signal == signal.SIGABRT else Confidence.CERTAIN
+        return _Reason(_CRASH, sure, told, because, _signal_hints(death.signal))
     if process.oom_kills > 0:
         because = f"its cgroup counts {process.oom_kills} kills by the out-of-memory killer"
         other = Alternative(_CRASH, "see in the kernel log (dmesg) which process was killed")
@@ -211,16 +285,17 @@ def _signal_hints(number: int) -> tuple[Alternative, ...]:
     )
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Write a signal's name: `SIGKILL`."""
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def _evidence(same: list[Death], rest: list[Death]) -> tuple[Evidence, ...]:
+def _evidence(named: list[Death], rest: list[Death]) -> tuple[Evidence, ...]:
     items: list[Evidence] = []
-    for death in same[:_MOST_FOLLOWERS]:
+    for death in named[:_MOST_FOLLOWERS]:
         items.append(_death_evidence(death, "root"))
         process = death.state.process
         if death.signal == signal.SIGKILL:
@@ -237,7 +312,10 @@ def followers_evidence(deaths: tuple[Death, ...]) -> tuple[Evidence, ...]:
 def _death_evidence(death: Death, role: str) -> Evidence:
     failure, rank = death.state.failure, death.state.rank
     if failure is None:
-        code = death.state.process.exit_code
+        code = exit_code(death.state)
+        if death.state.process.exit_code is None and code is not None:
+            text = f"its script called sys.exit({code}) {seconds_text(death.age)} ago"
+            return Evidence(f"rank {rank}: sys.exit", text, role)
         text = "process gone, exit code " + ("unknown" if code is None else str(code))
         text += f", {seconds_text(death.age)} ago"
         return Evidence(f"rank {rank}: /proc", text, role)

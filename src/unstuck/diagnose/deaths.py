@@ -3,33 +3,20 @@
 import signal
 from dataclasses import dataclass
 
-from unstuck.diagnose.heads import GroupKey, group_key
+from unstuck.diagnose.blocked import call_in_progress
+from unstuck.diagnose.heads import GroupKey, group_key, runs_in_order
 from unstuck.diagnose.standing import Job, has_ended
 from unstuck.model.rank import GroupProgress, RankState
+from unstuck.observe.probe import peerloss
 
 SIMULTANEOUS = 0.1
 """Two deaths this close together cannot be told to be one after the other."""
+AHEAD = 0.03
+"""Processes that are ended together are gone within a shorter time."""
+TERMINATED_AFTER = 0.5
+"""By then every rank that a launcher ends together with this one is gone as well."""
 SEEN_WITHIN = 0.5
 """A busy machine may see a death this much later than its neighbours felt it."""
-
-_FOLLOWS = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Connection timed out",
-    "Application timeout caused pair closure",
-    "Broken pipe",
-    "Socket closed",
-    "Timed out waiting",
-    "Timed out after",
-    "Operation timed out",
-    "wait timeout after",
-    "Watchdog caught collective operation timeout",
-    "to pass monitoredBarrier",
-    "successfully reached monitoredBarrier",
-    "connectFullMesh failed",
-    "remote process has exited",
-    "NCCL communicator was aborted",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +59,54 @@ def find_deaths(job: Job) -> Deaths:
     ended: list[Death] = []
     left: list[Death] = []
     for state in job.states.values():
-        if has_ended(state) or state.failure or state.phase in ("exit", "exception"):
+        if _is_over(state):
             (left if left_in_order(state) else ended).append(Death(state, _age(state)))
     ended.sort(key=lambda death: (-death.age, death.state.rank))
     vanished = [death for death in ended if _vanished(death.state)]
     needed, sufferers = _needed(job, [*left, *vanished])
+    needed |= _left_over(job, ended, vanished)
     sure = [d for d in ended if not _vanished(d.state) or d.state.rank in needed]
     leavers = [death for death in left if death.state.rank in needed]
     first = max((death.age for death in sure), default=0.0)
     roots: list[Death] = []
     followers: list[Death] = []
+    together = [death for death in sure if _terminated(death)]
     for death in sure:
-        follows = _follows(death, first) or _follows_leaver(death, leavers, sufferers)
+        follows = (
+            _follows(death, first)
+            or _shares_end(death, together)
+            or _follows_leaver(death, leavers, sufferers)
+        )
+        follows = follows and not _is_lone_target(job, death)
         (followers if follows else roots).append(death)
     leavers.sort(key=lambda death: (-death.age, death.state.rank))
     return Deaths(tuple(roots), tuple(followers), tuple(leavers), tuple(sorted(sufferers)))
 
 
 def left_in_order(state: RankState) -> bool:
-    """Tell whether a rank reached its end without any error that can be seen."""
+    """Tell whether a rank reached its end, or gave its groups up, without any error to be seen."""
     if state.failure is not None:
         return False
+    code = exit_code(state)
+    return code == 0 or (code is None and (state.phase == "exit" or state.left_for is not None))
+
+
+def exit_code(state: RankState) -> int | None:
+    """Return how the process ended, or will end because its script said so; None if unknown."""
     code = state.process.exit_code
-    return code == 0 or (code is None and state.phase == "exit")
+    return state.exit_asked if code is None else code
+
+
+def _is_over(state: RankState) -> bool:
+    if has_ended(state) or state.failure or state.phase in ("exit", "exception"):
+        return True
+    return state.left_for is not None
 
 
 def tells_of_a_peer(state: RankState) -> bool:
     """Tell whether a rank's exception speaks of another rank's end or delay."""
     failure = state.failure
-    return failure is not None and any(words in failure.message for words in _FOLLOWS)
+    return failure is not None and peerloss.tells_of_a_peer(failure.message)
 
 
 def timed_out(state: RankState) -> bool:
@@ -111,7 +117,8 @@ def timed_out(state: RankState) -> bool:
 
 
 def _age(state: RankState) -> float:
-    known = [state.process.gone_for, state.failure.age if state.failure else None]
+    failed = state.failure.age if state.failure else None
+    known = [state.process.gone_for, failed, state.left_for]
     ages = [age for age in known if age is not None]
     return max(ages) if ages else state.stalled_for
 
@@ -124,10 +131,89 @@ def _vanished(state: RankState) -> bool:
 def _follows(death: Death, first: float) -> bool:
     if death.state.failure is not None:
         return tells_of_a_peer(death.state)
-    if death.signal == signal.SIGTERM:
+    if death.signal == signal.SIGTERM or _gave_up(death):
         return True
     after = death.age < first - SIMULTANEOUS
     return after and death.signal in (signal.SIGKILL, signal.SIGABRT)
+
+
+def aborted_in_collective(death: Death) -> bool:
+    """Tell whether a thread of the backend aborted a rank that waited in a collective."""
+    native = death.signal == signal.SIGABRT and death.state.crashed_in == "native"
+    return native and bool(call_in_progress(death.state))
+
+
+def _gave_up(death: Death) -> bool:
+    """On a device a watchdog aborts the rank whose operation does not end: others hold it up."""
+    return aborted_in_collective(death) and runs_in_order(death.state)
+
+
+def _left_over(job: Job, ended: list[Death], vanished: list[Death]) -> set[int]:
+    """Find the rank that must have died first, because all others cannot have.
+
+    They complained of a lost peer or were terminated after that; only of this one nothing is known,
+    but that it was gone before those were.
+    """
+    others = [death for death in ended if not _vanished(death.state)]
+    terminated = [death for death in others if _terminated(death)]
+    complained = [death for death in others if tells_of_a_peer(death.state)]
+    if len(vanished) != 1 or len(ended) < len(job.states) or not terminated:
+        return set()
+    if len(terminated) + len(complained) < len(others):
+        return set()
+    first = max(death.age for death in terminated)
+    lead = vanished[0].age - first
+    if complained:
+        missed = max(death.age for death in complained) > first
+    else:
+        missed = _ended_at_one_stroke(job, terminated, lead)
+    return {vanished[0].state.rank} if missed and lead >= AHEAD else set()
+
+
+def _ended_at_one_stroke(job: Job, terminated: list[Death], lead: float) -> bool:
+    """Tell whether the job's only launcher ended these, all within half of what one was ahead.
+
+    Where a launcher ends all ranks, a busy machine lets some of them die later than others.
+    """
+    ages = [death.age for death in terminated]
+    one_host = len({state.host for state in job.states.values()}) == 1
+    return one_host and len(ages) >= 2 and 2 * (max(ages) - min(ages)) < lead
+
+
+def _shares_end(death: Death, terminated: list[Death]) -> bool:
+    """A process of which nothing is known, gone when others beside it were terminated."""
+    near = any(death.age - other.age < AHEAD for other in terminated)
+    return _vanished(death.state) and near
+
+
+def _is_lone_target(job: Job, death: Death) -> bool:
+    """Tell whether SIGTERM came to this rank alone.
+
+    A launcher that ends its job sends it to all ranks of a host in the same moment. Here the
+    others live on, fell over the loss of this one, or were ended clearly later.
+    """
+    if not _terminated(death) or death.age < TERMINATED_AFTER:
+        return False
+    beside = [s for s in job.states.values() if s.host == death.state.host]
+    others = [s for s in beside if s.rank != death.state.rank]
+    ended = [s for s in others if has_ended(s) and not tells_of_a_peer(s)]
+    if ended and len(beside) < len(job.states):
+        return False  # what happened on the other hosts may not be known yet
+    if any(_may_have_caused(state, death) for state in others):
+        return False
+    return len(others) >= 2 and all(death.age - _age(state) >= AHEAD for state in ended)
+
+
+def _may_have_caused(state: RankState, death: Death) -> bool:
+    """Tell whether a rank complained or was gone before this death, which then only followed."""
+    gone = state.process.gone_for
+    if gone is not None and gone > death.age:
+        return True
+    return tells_of_a_peer(state) and _age(state) > death.age + SEEN_WITHIN
+
+
+def _terminated(death: Death) -> bool:
+    return death.signal == signal.SIGTERM and death.state.failure is None
 
 
 def _follows_leaver(death: Death, leavers: list[Death], sufferers: set[int]) -> bool:

@@ -9,6 +9,7 @@ from unstuck.model.verdict import (
     Cause,
     Confidence,
     Culprit,
+    CutLink,
     Evidence,
     StuckOperation,
 )
@@ -28,8 +29,13 @@ class Finding(Struct, frozen=True):
     alternatives: tuple[Alternative, ...] = ()
     stuck: StuckOperation | None = None
     chain: tuple[str, ...] = ()
+    slowdown: float = 0.0
+    """How many times longer a step takes, where the job is slow and not stuck."""
     summary: str = ""
     """Set where the culprits alone do not say it."""
+    cut: tuple[CutLink, ...] = ()
+    over: bool = False
+    """It is past: the verdict corrects or completes an earlier one."""
 
 
 def user_line(state: RankState) -> CodeLine | None:

@@ -4,7 +4,7 @@ Nodes are ranks and operations. A waiting rank points at its operation; an opera
 the members that have not begun it, or else at those that began it but wait elsewhere.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -36,6 +36,11 @@ class WaitGraph:
     node_of: dict[int, int] = field(default_factory=dict[int, int])
     """The operation node that each waiting rank points at."""
 
+    @property
+    def nodes(self) -> range:
+        """The operations' nodes, in the order in which they were found."""
+        return range(-1, -len(self.operations) - 1, -1)
+
     def operation(self, node: int) -> Head:
         """Return the operation of a node below zero."""
         return self.operations[-node - 1]
@@ -51,11 +56,15 @@ def build_graph(job: Job, fallen: Iterable[int] = ()) -> WaitGraph:
     for rank in fallen:
         if head := last_words(job.states[rank]):
             heads[rank] = head
-    groups = gather_groups(job, (head.group for head in heads.values()))
-    graph = WaitGraph(job, heads, groups)
-    _add_operations(graph)
+    operations, waiting = _find_operations(heads)
+    groups = gather_groups(job, (operation.group for operation in operations))
+    graph = WaitGraph(job, heads, groups, operations, waiting)
+    for node, waiters in zip(graph.nodes, waiting, strict=True):
+        link = [node]  # one list for all ranks that point at the same operation
+        graph.edges.update(dict.fromkeys(waiters, link))
+        graph.node_of.update(dict.fromkeys(waiters, node))
     by_group: dict[GroupKey, list[int]] = defaultdict(list)
-    for node in range(-1, -len(graph.operations) - 1, -1):
+    for node in graph.nodes:
         operation = graph.operation(node)
         if operation.p2p:
             graph.edges[node] = _absent_peers(graph, graph.waiters(node)[0], operation)
@@ -66,22 +75,20 @@ def build_graph(job: Job, fallen: Iterable[int] = ()) -> WaitGraph:
     return graph
 
 
-def _add_operations(graph: WaitGraph) -> None:
-    index: dict[tuple[GroupKey, int], int] = {}
-    links: list[list[int]] = []  # one list for all ranks that point at the same operation
-    for rank in sorted(graph.heads):
-        head = graph.heads[rank]
-        node = None if head.p2p else index.get((head.group, head.number))
-        if node is None:
-            graph.operations.append(head)
-            graph.waiting.append([])
-            node = -len(graph.operations)
-            links.append([node])
-            if not head.p2p:
-                index[head.group, head.number] = node
-        graph.waiters(node).append(rank)
-        graph.edges[rank] = links[-node - 1]
-        graph.node_of[rank] = node
+def _find_operations(heads: dict[int, Head]) -> tuple[list[Head], list[list[int]]]:
+    """List the operations and who waits in each; a message is one of a single rank."""
+    operations: list[Head] = []
+    waiting: list[list[int]] = []
+    together: dict[Head, list[int]] = {}
+    for rank in sorted(heads):
+        head = heads[rank]
+        waiters = None if head.p2p else together.get(head)
+        if waiters is None:
+            waiters = together[head] = []
+            operations.append(head)
+            waiting.append(waiters)
+        waiters.append(rank)
+    return operations, waiting
 
 
 def _add_group_edges(graph: WaitGraph, group: Group, nodes: list[int]) -> None:
@@ -90,15 +97,14 @@ def _add_group_edges(graph: WaitGraph, group: Group, nodes: list[int]) -> None:
     Operations of one group share their laggards: a later one points at the earlier one and only
     at the ranks between the two, so that the number of edges stays linear in the members.
     """
-    reached = sorted(_reached(graph, group))
-    position = 0
+    reached = _reached(graph, group)
+    numbers = deque(sorted(reached))
     earlier: int | None = None
     for node in sorted(nodes, key=lambda node: graph.operation(node).number):
         number = graph.operation(node).number
         targets = [earlier] if earlier is not None else []
-        while position < len(reached) and reached[position][0] < number:
-            targets.append(reached[position][1])
-            position += 1
+        while numbers and numbers[0] < number:
+            targets += reached[numbers.popleft()]
         if targets:
             earlier = node
         else:
@@ -106,21 +112,16 @@ def _add_group_edges(graph: WaitGraph, group: Group, nodes: list[int]) -> None:
         graph.edges[node] = targets
 
 
-def _reached(graph: WaitGraph, group: Group) -> list[tuple[int, int]]:
-    """List (number reached, rank); what is known of a silent rank is old, so only completions."""
+def _reached(graph: WaitGraph, group: Group) -> dict[int, list[int]]:
+    """Map numbers to who reached them; what is known of a silent rank is old, so completions."""
     silent = bool(graph.job.silent_for)
-    pairs = [
-        (
-            progress.completed
-            if silent and graph.job.standing(rank) is Standing.SILENT
-            else progress.enqueued,
-            rank,
-        )
-        for rank, progress in zip(group.ranks, group.progress, strict=True)
-    ]
+    reached: dict[int, list[int]] = defaultdict(list)
+    for rank, progress in zip(group.ranks, group.progress, strict=True):
+        old = silent and graph.job.standing(rank) is Standing.SILENT
+        reached[progress.completed if old else progress.enqueued].append(rank)
     if len(group.ranks) < len(group.members):
-        pairs += [(-1, rank) for rank in set(group.members).difference(group.ranks)]
-    return pairs
+        reached[-1] += sorted(set(group.members).difference(group.ranks))
+    return reached
 
 
 def _posted_elsewhere(graph: WaitGraph, group: Group, node: int) -> list[int]:
@@ -144,7 +145,7 @@ def _absent_peers(graph: WaitGraph, rank: int, head: Head) -> list[int]:
     for one in head.p2p:
         if one.peer < 0:
             absent.update(_possible_senders(graph, rank, head.group))
-        elif not _is_met(graph.job, rank, one):
+        elif not is_met(graph.job, rank, one):
             absent.add(one.peer)
         elif _waits_elsewhere(graph, rank, one):
             elsewhere.add(one.peer)
@@ -168,7 +169,8 @@ def _possible_senders(graph: WaitGraph, rank: int, key: GroupKey) -> list[int]:
     return [other for other in others if other not in graph.heads] or others
 
 
-def _is_met(job: Job, rank: int, one: PointToPoint) -> bool:
+def is_met(job: Job, rank: int, one: PointToPoint) -> bool:
+    """Tell whether the peer of a message has issued its part and can do it."""
     peer = job.states.get(one.peer)
     if peer is None or _cannot_serve(job, one.peer):
         return False

@@ -8,7 +8,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 from unstuck.diagnose.blocked import POINT_TO_POINT, call_in_progress, is_blocked
-from unstuck.diagnose.standing import Job, Standing
+from unstuck.diagnose.standing import Job
 from unstuck.model.rank import GroupProgress, Operation, PointToPoint, RankState
 
 GroupKey = tuple[str, int, int, int]
@@ -20,8 +20,8 @@ class Group:
     """One process group and the progress its members report."""
 
     key: GroupKey
-    description: str
-    members: tuple[int, ...]
+    description: str = ""
+    members: tuple[int, ...] = ()
     ranks: list[int] = field(default_factory=list[int])
     progress: list[GroupProgress] = field(default_factory=list[GroupProgress])
 
@@ -47,32 +47,31 @@ def group_key(progress: GroupProgress) -> GroupKey:
 
 def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
     """Collect the progress of all reporting members, only for the groups asked for."""
-    wanted = set(keys)
-    names = {key[0] for key in wanted}
-    groups: dict[GroupKey, Group] = {}
-    for rank in sorted(job.states):
-        for progress in job.states[rank].groups:
-            if progress.name not in names or (key := group_key(progress)) not in wanted:
-                continue
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = Group(key, progress.description, progress.ranks)
-            group.ranks.append(rank)
-            group.progress.append(progress)
-    for group in groups.values():
-        group.members = group.members or tuple(group.ranks)
-    return groups
+    groups = {key: Group(key) for key in keys}
+    names = {key[0] for key in groups}
+    for rank, state in job.states.items():
+        for progress in state.groups:
+            if progress.name in names and (group := groups.get(group_key(progress))):
+                group.ranks.append(rank)
+                group.progress.append(progress)
+    reported = {key: group for key, group in groups.items() if group.ranks}
+    for group in reported.values():
+        group.description = group.progress[0].description
+        group.members = group.progress[0].ranks or tuple(group.ranks)
+    return reported
 
 
 def find_heads(job: Job) -> dict[int, Head]:
-    """Find the head of every living rank whose main thread waits in an operation."""
+    """Find the head of every living rank whose main thread waits in an operation.
+
+    Thousands of ranks wait in the same collective: they share one head, which saves the
+    garbage collector a look at all of them.
+    """
     heads: dict[int, Head] = {}
-    standings, live = job.standings, Standing.LIVE
-    for rank, state in job.states.items():
-        if not state.in_flight or standings[rank] is not live:
-            continue
-        if is_blocked(state) and (head := _head(state)):
-            heads[rank] = head
+    known: dict[Head, Head] = {}
+    for state in job.live:
+        if state.in_flight and is_blocked(state) and (head := _head(state)):
+            heads[state.rank] = known.setdefault(head, head)
     return heads
 
 
@@ -98,6 +97,22 @@ def find_operation(progress: GroupProgress, number: int) -> Operation | None:
         if operation.number == number:
             return operation
     return None
+
+
+def all_have_begun(job: Job, key: GroupKey, number: int) -> bool:
+    """Tell whether a member has completed an operation that ends nowhere before all came to it."""
+    found = (
+        find_operation(progress, number)
+        for state in job.states.values()
+        for progress in state.groups
+        if group_key(progress) == key
+    )
+    return any(one is not None and one.done and _needs_all(one.op) for one in found)
+
+
+def _needs_all(op: str) -> bool:
+    name = op.rsplit(":", 1)[-1].replace("_", "").lower()
+    return name.startswith(("allreduce", "allgather", "alltoall", "reducescatter", "barrier"))
 
 
 def _head(state: RankState) -> Head | None:
@@ -165,17 +180,18 @@ def _oldest(state: RankState) -> tuple[float, Head | None]:
 
 def _newest(state: RankState, call: str) -> Head | None:
     """Take the newest incomplete collective of this name: a blocking call is the last issued."""
-    matching = [
-        (operation.age, progress, operation)
-        for progress in state.groups
-        if progress.enqueued > progress.completed
-        for operation in progress.pending
-        if operation.number > progress.completed and _same_call(call, operation.op)
-    ]
-    if not matching:
-        return None
-    _, progress, operation = min(matching, key=lambda item: (item[0], -item[2].number))
-    return Head(group_key(progress), operation.number)
+    best: GroupProgress | None = None
+    age, number = 0.0, 0
+    for progress in state.groups:
+        completed = progress.completed
+        if progress.enqueued <= completed:
+            continue
+        for one in progress.pending:
+            if one.number <= completed or not _same_call(call, one.op):
+                continue
+            if best is None or one.age < age or (one.age == age and one.number > number):
+                best, age, number = progress, one.age, one.number
+    return Head(group_key(best), number) if best else None
 
 
 @cache

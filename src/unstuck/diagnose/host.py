@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from unstuck.diagnose import contention
 from unstuck.diagnose.blocked import (
     BUSY_CPU,
     innermost,
@@ -10,19 +11,23 @@ from unstuck.diagnose.blocked import (
     waits_on_host,
 )
 from unstuck.diagnose.finding import culprit, process_evidence, stack_evidence
+from unstuck.diagnose.neighbours import Reading, read_child, read_neighbours
 from unstuck.diagnose.words import seconds_text
+from unstuck.model.host import Pressure
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
 
 _LOADER_CALLS = ("_next_data", "_try_get_data", "_get_data", "_poll")
 _STORE_FILES = ("distributed_c10d.py", "rendezvous.py")
-_STORE_CALLS = (
-    "_store_based_barrier",
-    "init_process_group",
-    "_new_process_group_helper",
-    "_new_group_with_tag",
-    "new_group",
-    "_create_c10d_store",
+_STORE_CALLS = frozenset(
+    {
+        "_store_based_barrier",
+        "init_process_group",
+        "_new_process_group_helper",
+        "_new_group_with_tag",
+        "new_group",
+        "_create_c10d_store",
+    }
 )
 _PIPE_WAITS = ("pipe_read", "pipe_wait", "anon_pipe_read")
 _SOCKET_WAITS = ("unix_stream", "sk_wait", "tcp_recv", "skb_wait", "inet_csk", "wait_woken")
@@ -49,19 +54,12 @@ class Doing(Struct, frozen=True):
     alternatives: tuple[Alternative, ...] = ()
 
 
-class _Reading(Struct, frozen=True):
-    cause: Cause
-    confidence: Confidence
-    phrase: str
-    because: str
-    alternatives: tuple[Alternative, ...] = ()
-
-
-def explain_rank(state: RankState) -> Doing:
+def explain_rank(state: RankState, pressure: Pressure | None = None) -> Doing:
     """Say what a living rank does, from its stack and the operating system's view."""
     if not state.process.pid:
         return _known_by_recorder(state)
-    reading = _read(state)
+    shortage = None if state.gil_held else contention.starved(state, pressure or Pressure())
+    reading = _lacks(shortage) if shortage else _read(state)
     because = reading.because
     if not state.stack:
         because += "; no stack of this rank could be read"
@@ -75,8 +73,28 @@ def explain_rank(state: RankState) -> Doing:
         confidence=reading.confidence,
         because=because,
         culprit=culprit(state, doing, state.stalled_for),
-        evidence=(process_evidence(state), *stack_evidence(state)),
+        evidence=(
+            process_evidence(state),
+            *(shortage.evidence if shortage else ()),
+            *reading.evidence,
+            *stack_evidence(state),
+        ),
         alternatives=reading.alternatives,
+    )
+
+
+def _lacks(shortage: contention.Shortage) -> Reading:
+    return Reading(
+        Cause.RESOURCE_CONTENTION,
+        Confidence.LIKELY,
+        shortage.what,
+        shortage.because,
+        (
+            Alternative(
+                Cause.BUSY_ELSEWHERE,
+                "see whether it comes once it has what it lacks: if not, its work is too long",
+            ),
+        ),
     )
 
 
@@ -105,24 +123,26 @@ def _known_by_recorder(state: RankState) -> Doing:
     )
 
 
-def _read(state: RankState) -> _Reading:
+def _read(state: RankState) -> Reading:
     return (
         _holds_gil(state)
+        or read_neighbours(state)
         or _waits_for_loader(state)
         or _sleeps(state)
         or _waits_for_disk(state)
         or _waits_for_store(state)
         or _runs(state)
+        or read_child(state)
         or _waits_for_lock(state)
         or _waits_for_data(state)
         or _no_reading(state)
     )
 
 
-def _holds_gil(state: RankState) -> _Reading | None:
+def _holds_gil(state: RankState) -> Reading | None:
     if not state.gil_held:
         return None
-    return _Reading(
+    return Reading(
         Cause.HOST_DEADLOCK,
         Confidence.LIKELY,
         "holds the GIL in a C call, so none of its Python threads can run",
@@ -131,10 +151,10 @@ def _holds_gil(state: RankState) -> _Reading | None:
     )
 
 
-def _waits_for_loader(state: RankState) -> _Reading | None:
+def _waits_for_loader(state: RankState) -> Reading | None:
     for line in state.stack:
         if "torch/utils/data/" in line.file and line.function in _LOADER_CALLS:
-            return _Reading(
+            return Reading(
                 Cause.HOST_DEADLOCK,
                 Confidence.LIKELY,
                 "waits for its DataLoader workers",
@@ -150,10 +170,10 @@ def _waits_for_loader(state: RankState) -> _Reading | None:
     return None
 
 
-def _sleeps(state: RankState) -> _Reading | None:
+def _sleeps(state: RankState) -> Reading | None:
     if not is_asleep(state):
         return None
-    return _Reading(
+    return Reading(
         Cause.BUSY_ELSEWHERE,
         Confidence.LIKELY,
         "is asleep",
@@ -161,10 +181,10 @@ def _sleeps(state: RankState) -> _Reading | None:
     )
 
 
-def _waits_for_disk(state: RankState) -> _Reading | None:
+def _waits_for_disk(state: RankState) -> Reading | None:
     if state.process.state != "D":
         return None
-    return _Reading(
+    return Reading(
         Cause.BUSY_ELSEWHERE,
         Confidence.LIKELY,
         "waits for the disk or network file system (uninterruptible)",
@@ -178,31 +198,46 @@ def _waits_for_disk(state: RankState) -> _Reading | None:
     )
 
 
-def _waits_for_store(state: RankState) -> _Reading | None:
+def store_call(state: RankState) -> str:
+    """Name the function of torch in which a rank waits for the store; empty if it does not.
+
+    `new_group` where the stack shows that, as the user knows it by that name.
+    """
+    found = ""
     for line in state.stack:
         if line.user:
-            return None
-        if line.file.endswith(_STORE_FILES) and line.function in _STORE_CALLS:
-            return _Reading(
-                Cause.STORE_LOST,
-                Confidence.POSSIBLE,
-                f"waits for the store of the job in {line.function}",
-                "groups are set up through the store; it waits for the store itself or for a "
-                "rank that has not written its address there",
-                (
-                    Alternative(
-                        Cause.UNEVEN_WORK,
-                        "see whether all ranks call new_group, also those that are not members",
-                    ),
-                ),
-            )
-    return None
+            break
+        inside = line.file.endswith(_STORE_FILES)
+        if inside and line.function in _STORE_CALLS:
+            found = line.function if not line.function.startswith("_new") else "new_group"
+        elif not found and not inside:
+            break
+    return found
 
 
-def _runs(state: RankState) -> _Reading | None:
+def _waits_for_store(state: RankState) -> Reading | None:
+    call = store_call(state)
+    if not call:
+        return None
+    return Reading(
+        Cause.STORE_LOST,
+        Confidence.POSSIBLE,
+        f"waits for the store of the job in {call}",
+        "groups are set up through the store; it waits for the store itself or for a "
+        "rank that has not written its address there",
+        (
+            Alternative(
+                Cause.UNEVEN_WORK,
+                "see whether all ranks call new_group, also those that are not members",
+            ),
+        ),
+    )
+
+
+def _runs(state: RankState) -> Reading | None:
     if state.process.cpu <= BUSY_CPU and state.process.state != "R" and not _works(state):
         return None
-    return _Reading(
+    return Reading(
         Cause.BUSY_ELSEWHERE,
         Confidence.LIKELY,
         "is running its own code",
@@ -222,7 +257,7 @@ def _works(state: RankState) -> bool:
     return is_held_up(state) and not waits_on_host(state.stack[0])
 
 
-def _waits_for_lock(state: RankState) -> _Reading | None:
+def _waits_for_lock(state: RankState) -> Reading | None:
     inner = innermost(state)
     in_lock_code = inner is not None and waits_on_host(inner)
     in_own_code = inner is None or inner.user or in_lock_code
@@ -230,7 +265,7 @@ def _waits_for_lock(state: RankState) -> _Reading | None:
         return None
     if inner is not None and _is_channel(state, inner):
         return None
-    return _Reading(
+    return Reading(
         Cause.HOST_DEADLOCK,
         Confidence.LIKELY if inner is not None else Confidence.POSSIBLE,
         "waits for a lock",
@@ -245,14 +280,14 @@ def _is_channel(state: RankState, inner: CodeLine) -> bool:
     return _wait_kind(state) != "" or inner.file.endswith(("socket.py", "subprocess.py"))
 
 
-def _waits_for_data(state: RankState) -> _Reading | None:
+def _waits_for_data(state: RankState) -> Reading | None:
     kind = _wait_kind(state)
     inner = innermost(state)
     if not kind and inner is not None and inner.file.endswith(("socket.py", "subprocess.py")):
         kind = "a socket" if inner.file.endswith("socket.py") else "a child process"
     if not kind:
         return None
-    return _Reading(
+    return Reading(
         Cause.BUSY_ELSEWHERE,
         Confidence.LIKELY,
         f"waits for data from {kind}",
@@ -272,8 +307,8 @@ def _wait_kind(state: RankState) -> str:
     return "a pipe or socket" if any(word in where for word in _POLL_WAITS) else ""
 
 
-def _no_reading(_state: RankState) -> _Reading:
-    return _Reading(
+def _no_reading(_state: RankState) -> Reading:
+    return Reading(
         Cause.UNKNOWN,
         Confidence.POSSIBLE,
         "does not come, and nothing shows what it does",

@@ -5,14 +5,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from msgspec import structs
+
 from unstuck.diagnose.finding import Finding, culprit
 from unstuck.diagnose.graph import WaitGraph
 from unstuck.diagnose.heads import Group, GroupKey, find_operation
+from unstuck.diagnose.uneven import Left, explain_left, find_leavers, same_loops
 from unstuck.diagnose.waits import ranks_behind
 from unstuck.diagnose.words import ranks_text
-from unstuck.model.rank import Operation
-from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence, StuckOperation
+from unstuck.model.rank import Operation, RankState
+from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence, StuckOperation
 
+_BYTES = {
+    "Double": 8, "Long": 8, "ComplexFloat": 8, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2,
+    "Short": 2, "Byte": 1, "Char": 1, "Bool": 1,
+}  # fmt: skip
+_Recorded = tuple[str, tuple[tuple[int, ...], ...], tuple[str, ...], int]
 _SIZES_AGREE = ("allreduce", "broadcast", "reducescatter", "allgather", "reduce")
 
 
@@ -23,53 +31,90 @@ class Signature:
     op: str
     elements: tuple[int, ...] = ()
     dtypes: tuple[str, ...] = ()
+    root: int = -1
 
     def __str__(self) -> str:
-        if not self.elements:
-            return self.op
-        counts = " + ".join(str(count) for count in self.elements)
-        return f"{self.op} of {counts} {'/'.join(dict.fromkeys(self.dtypes))} elements"
+        text = self.op
+        if self.elements:
+            counts = " + ".join(str(count) for count in self.elements)
+            text += f" of {counts} {'/'.join(dict.fromkeys(self.dtypes))} elements"
+        return text + (f" with root {self.root}" if self.root >= 0 else "")
 
 
-def find_mismatches(graph: WaitGraph, least: float) -> tuple[Finding, ...]:
-    """Find the groups whose members disagree where somebody waits for at least `least` seconds."""
-    longest = max((graph.job.states[rank].stalled_for for rank in graph.heads), default=0.0)
-    if longest < least:
+def find_mismatches(
+    graph: WaitGraph, least: float, aborted: int | None = None
+) -> tuple[Finding, ...]:
+    """Find the groups whose members disagree where somebody waits for at least `least` seconds.
+
+    `aborted` is a rank that gloo ended because more came than it expected.
+    """
+    states = graph.job.states
+    if not any(states[rank].stalled_for >= least for rank in graph.heads):
         return ()
     lowest: dict[GroupKey, int] = {}
-    for node in range(-1, -len(graph.operations) - 1, -1):
+    for node in graph.nodes:
         head = graph.operation(node)
         if head.p2p or not graph.waiters(node):
             continue
         lowest[head.group] = min(head.number, lowest.get(head.group, head.number))
-    found = (_compare(graph, graph.groups[key], number) for key, number in lowest.items())
+    found = (_compare(graph, graph.groups[key], number, aborted) for key, number in lowest.items())
     sure = [finding for finding in found if finding and finding.seconds >= least]
     return tuple(sorted(sure, key=lambda f: (-len(f.victims), [c.rank for c in f.culprits])))
 
 
 def signature(operation: Operation) -> Signature:
     """Reduce an operation to what all members must agree on; shapes of equal size do agree."""
-    return _signature(operation.op, operation.sizes, operation.dtypes)
+    return _signature(operation.op, operation.sizes, operation.dtypes, operation.root)
 
 
 @lru_cache(4096)
-def _signature(op: str, sizes: tuple[tuple[int, ...], ...], dtypes: tuple[str, ...]) -> Signature:
+def _signature(
+    op: str, sizes: tuple[tuple[int, ...], ...], dtypes: tuple[str, ...], root: int
+) -> Signature:
     op = op.rsplit(":", 1)[-1]
     if not op.replace("_", "").lower().startswith(_SIZES_AGREE):
-        return Signature(op)
-    return Signature(op, tuple(prod(size) for size in sizes), dtypes)
+        return Signature(op, root=root)
+    return Signature(op, tuple(prod(size) for size in sizes), dtypes, root)
 
 
-def _compare(graph: WaitGraph, group: Group, number: int) -> Finding | None:
-    earlier = _first_divergence(group, number)
-    sides: dict[Signature, list[int]] = defaultdict(list)
-    for rank, progress in zip(group.ranks, group.progress, strict=True):
-        operation = find_operation(progress, number)
-        if operation is not None:
-            sides[signature(operation)].append(rank)
+def _compare(graph: WaitGraph, group: Group, number: int, aborted: int | None) -> Finding | None:
+    sides = _sides(group, number)
     if len(sides) < 2:
         return None
-    return _accuse(graph, group, number, dict(sides), earlier)
+    known = aborted not in group.members or any(aborted in ranks for ranks in sides.values())
+    receiver = None if known else _smaller(list(sides))
+    return _accuse(graph, group, number, sides, _first_divergence(group, number), receiver)
+
+
+def _sides(group: Group, number: int) -> dict[Signature, list[int]]:
+    """Divide the members by what they run; mostly all run the same, so signatures are few."""
+    found: dict[_Recorded, list[int]] = defaultdict(list)
+    for rank, progress in zip(group.ranks, group.progress, strict=True):
+        if one := find_operation(progress, number):
+            found[one.op, one.sizes, one.dtypes, one.root].append(rank)
+    rooted = all(root >= 0 for _, _, _, root in found)
+    sides: dict[Signature, list[int]] = defaultdict(list)
+    for (op, sizes, dtypes, root), ranks in found.items():
+        # A root that is not known everywhere says nothing; other operations have none.
+        sides[_signature(op, sizes, dtypes, root if rooted else -1)] += ranks
+    return {side: sorted(ranks) for side, ranks in sides.items()}
+
+
+def _smaller(sides: list[Signature]) -> Signature | None:
+    """Of two sides, the one that is sent too much by the other."""
+    sized = [(size, side) for side in sides if (size := _size(side))]
+    if len(sides) != 2 or len(sized) != 2 or sized[0][0] == sized[1][0]:
+        return None
+    return min(sized, key=lambda one: one[0])[1]
+
+
+def _size(side: Signature) -> int:
+    """Count the bytes of an operation; 0 if they are not known."""
+    if len(side.elements) != len(side.dtypes):
+        return 0
+    each = zip(side.elements, side.dtypes, strict=True)
+    sizes = [count * _BYTES.get(dtype, 0) for count, dtype in each]
+    return sum(sizes) if all(sizes) else 0
 
 
 def _first_divergence(group: Group, number: int) -> str:
@@ -92,10 +137,16 @@ def _accuse(
     number: int,
     sides: dict[Signature, list[int]],
     earlier: str,
+    receiver: Signature | None = None,
 ) -> Finding:
-    ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), side[1]))
+    """Accuse the smaller side; `receiver` is the side on which one more must have been."""
+    votes = {side: len(ranks) + (side == receiver) for side, ranks in sides.items()}
+    ordered = sorted(sides.items(), key=lambda side: (-votes[side[0]], side[1]))
+    if left := find_leavers(graph.job, [ranks for _, ranks in ordered]):
+        return _uneven(graph, group, number, ordered, left)
     (major, majority), second = ordered[0], ordered[1]
-    tie = len(majority) == len(second[1])
+    tie = votes[major] == votes[second[0]]
+    sure = votes[major] > votes[second[0]] + len(group.members) - sum(votes.values())
     blamed = ordered if tie else ordered[1:]
     states = graph.job.states
     node = _node(graph, group, number)
@@ -105,16 +156,17 @@ def _accuse(
     accused = {rank: str(side) for side, ranks in blamed for rank in ranks}
     return Finding(
         cause=Cause.COLLECTIVE_MISMATCH,
-        confidence=Confidence.POSSIBLE if tie else Confidence.CERTAIN,
-        because=_because(tie, named, len(majority), str(major)),
+        confidence=_confidence(tie, sure or receiver is None),
+        because=_because(tie, named, votes[major], str(major)),
         culprits=tuple(
-            culprit(states[rank], f"runs {accused[rank]} as {named}", states[rank].stalled_for)
-            for rank in sorted(accused)
+            _culprit(states[rank], f"runs {accused[rank]} as {named}") for rank in sorted(accused)
         ),
         victims=tuple(sorted(ranks_behind(graph, node) - accused.keys())),
         seconds=seconds,
         evidence=_evidence(named, ordered, accused, earlier),
-        alternatives=(
+        alternatives=()
+        if same_loops(graph.job, [rank for _, ranks in ordered for rank in ranks])
+        else (
             Alternative(
                 Cause.UNEVEN_WORK,
                 "compare the number of batches per rank: a rank that ran out of data is already "
@@ -122,14 +174,56 @@ def _accuse(
             ),
         ),
         stuck=_stuck(group, number, majority[0], waiting),
-        chain=tuple(f"{ranks_text(ranks)} in {side} {named}" for side, ranks in ordered),
+        chain=_chain(named, ordered),
+    )
+
+
+def _confidence(tie: bool, sure: bool) -> Confidence:
+    if tie:
+        return Confidence.POSSIBLE
+    return Confidence.CERTAIN if sure else Confidence.LIKELY
+
+
+def _culprit(state: RankState, doing: str) -> Culprit:
+    at = state.failure.at if state.failure else None
+    return culprit(state, doing, state.stalled_for, at)
+
+
+def _chain(named: str, ordered: list[tuple[Signature, list[int]]]) -> tuple[str, ...]:
+    return tuple(f"{ranks_text(ranks)} in {side} {named}" for side, ranks in ordered)
+
+
+def _uneven(
+    graph: WaitGraph,
+    group: Group,
+    number: int,
+    ordered: list[tuple[Signature, list[int]]],
+    left: Left,
+) -> Finding:
+    """Say that ranks have left the loop that the others are still in."""
+    node = _node(graph, group, number)
+    waiting = tuple(graph.waiters(node))
+    named = f"#{number} of group {group.key[0]}"
+    runs = {rank: str(side) for side, ranks in ordered for rank in ranks}
+    finding = explain_left(
+        graph.job, left, {rank: f"runs {runs[rank]} as {named}" for rank in left.ranks}
+    )
+    example = next(rank for rank in runs if rank not in left.ranks)
+    return structs.replace(
+        finding,
+        victims=tuple(sorted(ranks_behind(graph, node) - set(left.ranks))),
+        seconds=max(graph.job.states[rank].stalled_for for rank in waiting),
+        evidence=finding.evidence
+        + _evidence(named, ordered, {rank: runs[rank] for rank in left.ranks}, ""),
+        stuck=_stuck(group, number, example, waiting),
+        chain=_chain(named, ordered),
     )
 
 
 def _node(graph: WaitGraph, group: Group, number: int) -> int:
     return next(
         node
-        for node in range(-1, -len(graph.operations) - 1, -1)
+        for node in graph.nodes
         if (graph.operation(node).group, graph.operation(node).number) == (group.key, number)
     )
 

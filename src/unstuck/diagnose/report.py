@@ -1,5 +1,7 @@
 """Write findings up as one verdict."""
 
+from msgspec.structs import replace
+
 from unstuck.diagnose.finding import Finding
 from unstuck.diagnose.stall import operation_phrase
 from unstuck.diagnose.words import moment, place, ranks_text, seconds_text
@@ -13,29 +15,48 @@ _MOST_NAMED = 3
 
 
 def write_verdict(snapshot: Snapshot, findings: list[Finding]) -> Verdict:
-    """Make one verdict: findings of the weightiest cause together, the others as evidence."""
+    """Make one verdict: findings of the weightiest cause first, other faults beside them."""
     ordered = sorted(findings, key=_weight)
     main = [finding for finding in ordered if finding.cause is ordered[0].cause]
     rest = [finding for finding in ordered if finding.cause is not ordered[0].cause]
     merged = _merge(main)
-    others = tuple(Evidence("diagnosis", f"also: {_summary(one)}") for one in rest)
+    others = tuple(
+        Evidence("diagnosis", f"also: {_summary(one)} ({one.cause})", "root") for one in rest
+    )
+    culprits = merged.culprits + _further_culprits(merged, rest)
+    blamed = {one.rank for one in culprits}
+    victims = {*merged.victims, *(rank for one in rest for rank in one.victims)}
     return Verdict(
         cause=merged.cause,
         confidence=merged.confidence,
-        culprits=merged.culprits,
-        victims=merged.victims,
+        culprits=culprits,
+        victims=tuple(sorted(victims - blamed)),
         since=moment(snapshot.taken_at - merged.seconds),
         evidence=merged.evidence + others,
         alternatives=merged.alternatives,
-        summary=_summary(merged),
+        summary=" Also: ".join([_summary(merged), *map(_summary, rest[:_MOST_NAMED])]),
         because=merged.because,
         stuck=merged.stuck,
         chain=merged.chain,
         stalled_seconds=merged.seconds,
+        slowdown=merged.slowdown,
         made_at=moment(snapshot.taken_at),
         attempt=snapshot.attempt,
         step=max((state.step for state in snapshot.ranks), default=0),
+        cut=merged.cut,
+        until=moment(snapshot.taken_at) if merged.over else "",
     )
+
+
+def _further_culprits(main: Finding, rest: list[Finding]) -> tuple[Culprit, ...]:
+    """Name the ranks of further, independent faults too, each with its own cause."""
+    named = {one.rank for one in main.culprits}
+    found: dict[int, Culprit] = {}
+    for finding in rest:
+        for one in finding.culprits:
+            if one.rank not in named:
+                found.setdefault(one.rank, replace(one, cause=finding.cause))
+    return tuple(found[rank] for rank in sorted(found))
 
 
 def _weight(finding: Finding) -> tuple[bool, int, list[int], str]:
@@ -63,6 +84,7 @@ def _merge(findings: list[Finding]) -> Finding:
         stuck=first.stuck,
         chain=tuple(dict.fromkeys(line for one in findings for line in one.chain))[:_MOST_LINES],
         summary=" ".join(dict.fromkeys(one.summary for one in findings if one.summary)),
+        cut=tuple(dict.fromkeys(cut for one in findings for cut in one.cut)),
     )
 
 

@@ -1,8 +1,8 @@
-"""Ranks that others wait for and that cannot come: stopped, silent, unseen or never there."""
+"""Ranks that others wait for and that cannot come: stopped, unseen, gone or never there."""
 
 from unstuck.diagnose.finding import Finding, culprit, process_evidence, stack_evidence
 from unstuck.diagnose.standing import Job
-from unstuck.diagnose.words import ranks_text, seconds_text
+from unstuck.diagnose.words import ranks_text
 from unstuck.model.rank import RankState
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence
 
@@ -19,37 +19,6 @@ def explain_stopped(states: list[RankState]) -> Finding:
             culprit(state, _stopped_phrase(state), state.stalled_for) for state in states
         ),
         evidence=tuple(process_evidence(state) for state in states[:_MOST_ITEMS]),
-    )
-
-
-def explain_silent(job: Job, states: list[RankState]) -> Finding:
-    """Say that nodes are silent: from one side a dead node and a cut link look the same."""
-    hosts = sorted({state.host for state in states})
-    named = ", ".join(hosts)
-    return Finding(
-        cause=Cause.NODE_FAILURE,
-        confidence=Confidence.POSSIBLE,
-        because=f"nothing was heard from {named}; from here a dead node and a cut network look "
-        "the same",
-        culprits=tuple(
-            culprit(
-                state,
-                f"is on {state.host}, from which nothing is heard",
-                job.silent_for[state.host],
-            )
-            for state in states
-        ),
-        evidence=tuple(
-            Evidence(host, f"no frame for {seconds_text(job.silent_for[host])}", "root")
-            for host in hosts[:_MOST_ITEMS]
-        ),
-        alternatives=(
-            Alternative(
-                Cause.NETWORK_PARTITION,
-                f"reach {named} another way (console, ssh, power state): if it runs, the network "
-                "is cut",
-            ),
-        ),
     )
 
 
@@ -138,6 +107,8 @@ def explain_ended_behind(states: list[RankState]) -> Finding:
 def _stopped_phrase(state: RankState) -> str:
     if state.process.state == "t":
         return "is held by a debugger (state t)"
+    if state.process.state == "F":
+        return "is held by the freezer of its control group"
     return "is stopped by a signal (state T)"
 
 

@@ -4,19 +4,24 @@ from collections import defaultdict
 
 import msgspec
 
+from unstuck.diagnose.contention import pressure_of
+from unstuck.diagnose.cut import explain_cut
 from unstuck.diagnose.deaths import left_in_order
 from unstuck.diagnose.finding import Finding, culprit, stack_evidence
+from unstuck.diagnose.graph import WaitGraph
 from unstuck.diagnose.host import Doing, explain_rank
-from unstuck.diagnose.patience import limit_of
+from unstuck.diagnose.messages import explain_unmet
+from unstuck.diagnose.network import explain_silent
+from unstuck.diagnose.patience import limit_of, limit_of_wait
 from unstuck.diagnose.silence import (
     explain_absentees,
     explain_ended_behind,
     explain_missing,
-    explain_silent,
     explain_stopped,
     explain_unseen,
 )
 from unstuck.diagnose.standing import Job, Standing
+from unstuck.diagnose.uneven import explain_left, find_leavers, has_left_everything
 from unstuck.diagnose.waits import Sink, SinkKind
 from unstuck.diagnose.words import seconds_text
 from unstuck.model.rank import RankState
@@ -30,20 +35,41 @@ JOIN_WITHIN = 60.0
 _MOST_ITEMS = 5
 
 
-def explain_sink(job: Job, sink: Sink, limit: float, *, fallen: bool = False) -> list[Finding]:
+def explain_sink(
+    graph: WaitGraph, sink: Sink, limit: float, *, fallen: bool = False
+) -> list[Finding]:
     """Explain one sink, per cause; nothing while it is too early to tell.
 
     `fallen` says that ranks gave up waiting, so that there is nothing to be patient for.
     """
+    job = graph.job
+    if has_lasted(job, sink) >= SURE_AFTER and (cut := explain_cut(job, sink)):
+        return [_complete(job, sink, cut)]
     if sink.kind is SinkKind.RANK:
         findings = _explain_ranks(job, sink, limit, fallen)
-    elif fallen or min(_stalls(job, sink.members)) < limit or not _is_ready(job, sink, limit):
+        return [_complete(job, sink, finding) for finding in findings]
+    limit = limit_of_wait(_states(job, sink.stuck.waiting), limit, job.snapshot.controls)
+    moved = min(_stalls(job, _taking_part(graph, sink)))
+    if fallen or moved < limit or not _is_ready(job, sink, limit):
         findings = []
     elif sink.kind is SinkKind.CYCLE:
-        findings = [_explain_cycle(job, sink)]
+        findings = [explain_unmet(graph, sink.members) or _explain_cycle(job, sink)]
     else:
         findings = [_explain_group(job, sink)]
     return [_complete(job, sink, finding) for finding in findings]
+
+
+def _taking_part(graph: WaitGraph, sink: Sink) -> tuple[int, ...]:
+    """Return who shows that an operation all have begun stands still: all living members.
+
+    One that has just gone on shows that it completes; the news of the others is on its way.
+    """
+    head = graph.heads[sink.stuck.waiting[0]]
+    if sink.kind is SinkKind.CYCLE or head.p2p:
+        return sink.members
+    others = graph.groups[head.group].members
+    live = (rank for rank in others if graph.job.standing(rank) is Standing.LIVE)
+    return tuple({*sink.members, *live})
 
 
 def has_lasted(job: Job, sink: Sink) -> float:
@@ -71,10 +97,11 @@ def _explain_ranks(job: Job, sink: Sink, limit: float, fallen: bool) -> list[Fin
     if sure and (stopped := by_standing[Standing.STOPPED]):
         found.append(explain_stopped(_states(job, stopped)))
     if sure and (silent := by_standing[Standing.SILENT]):
-        found.append(explain_silent(job, _states(job, silent)))
+        found += explain_silent(job, _states(job, silent))
     if sure and (gone := by_standing[Standing.GONE]):
         found += _explain_gone(_states(job, gone), fallen)
-    if wait >= JOIN_WITHIN and (missing := by_standing[Standing.MISSING]):
+    join_within = max(JOIN_WITHIN, job.snapshot.controls.patience)
+    if wait >= join_within and (missing := by_standing[Standing.MISSING]):
         found.append(explain_missing(job, missing, wait))
     if live := by_standing[Standing.LIVE]:
         found += _explain_living(job, sink, live, limit, fallen)
@@ -96,14 +123,19 @@ def _explain_living(
     states = _states(job, ranks)
     if not fallen:
         wait = has_lasted(job, sink)
-        states = [s for s in states if min(wait, s.stalled_for) >= limit_of(s, limit)]
+        known, told = job.long_places, job.snapshot.controls
+        states = [s for s in states if min(wait, s.stalled_for) >= limit_of(s, limit, known, told)]
         if not _is_ready(job, sink, limit):
             return []
     by_cause: dict[Cause, list[Doing]] = defaultdict(list)
+    found: list[Finding] = []
     for state in states:
-        doing = explain_rank(state)
-        by_cause[doing.cause].append(doing)
-    return [_merge_doings(cause, doings, fallen) for cause, doings in sorted(by_cause.items())]
+        doing = explain_rank(state, pressure_of(job, state.host))
+        if left := has_left_everything(job, state, sink.stuck.waiting):
+            found.append(explain_left(job, left, {state.rank: doing.culprit.doing}))
+        else:
+            by_cause[doing.cause].append(doing)
+    return found + [_merge_doings(cause, all_, fallen) for cause, all_ in sorted(by_cause.items())]
 
 
 def _merge_doings(cause: Cause, doings: list[Doing], fallen: bool) -> Finding:
@@ -123,7 +155,9 @@ def _merge_doings(cause: Cause, doings: list[Doing], fallen: bool) -> Finding:
 
 
 def _is_ready(job: Job, sink: Sink, limit: float) -> bool:
-    if has_lasted(job, sink) >= limit + GRACE:
+    resumed = job.snapshot.controls.resumed_for
+    looked = has_lasted(job, sink) - limit if resumed is None else resumed
+    if min(looked, has_lasted(job, sink) - limit) >= GRACE:
         return True
     waiting = _states(job, sink.stuck.waiting)
     if any(lacks_recorder(state) for state in waiting if job.standing(state.rank) is Standing.LIVE):
@@ -135,6 +169,9 @@ def _is_ready(job: Job, sink: Sink, limit: float) -> bool:
 
 def _explain_cycle(job: Job, sink: Sink) -> Finding:
     ordered = sorted(sink.orders, key=lambda order: (-len(order[1]), order[1]))
+    if left := find_leavers(job, [ranks for _, ranks in ordered]):
+        doing = {rank: f"waits in {told}" for told, ranks in ordered for rank in ranks}
+        return explain_left(job, left, doing)
     tie = len(ordered) < 2 or len(ordered[0][1]) == len(ordered[1][1])
     blamed = ordered if tie else ordered[1:]
     culprits = [

@@ -37,11 +37,10 @@ class Sink:
 
 def find_sinks(graph: WaitGraph) -> tuple[Sink, ...]:
     """Find where the waiting ends, most victims first; several sinks are several faults."""
-    roots = list(range(-1, -len(graph.operations) - 1, -1))
-    parents = _reverse(graph.edges)
+    parents = _reverse(graph)
     lone: dict[tuple[int, ...], list[int]] = defaultdict(list)
     sinks: list[Sink] = []
-    for component in components(graph.edges, roots):
+    for component in components(graph.edges, graph.nodes):
         inside = set(component)
         if any(target not in inside for node in component for target in graph.edges.get(node, ())):
             continue
@@ -55,17 +54,18 @@ def find_sinks(graph: WaitGraph) -> tuple[Sink, ...]:
     return tuple(sorted(sinks, key=lambda sink: (-len(sink.victims), sink.members)))
 
 
-def _reverse(edges: dict[int, list[int]]) -> dict[int, list[int]]:
+def _reverse(graph: WaitGraph) -> dict[int, list[int]]:
     parents: dict[int, list[int]] = defaultdict(list)
-    for node, targets in edges.items():
-        for target in targets:
+    for node in graph.nodes:
+        parents[node] += graph.waiters(node)
+        for target in graph.edges[node]:
             parents[target].append(node)
     return parents
 
 
 def ranks_behind(graph: WaitGraph, node: int) -> set[int]:
     """Find all ranks that wait in or behind the operation of a node."""
-    return {rank for rank in _behind(_reverse(graph.edges), [node]) if rank >= 0}
+    return {rank for rank in _behind(_reverse(graph), [node]) if rank >= 0}
 
 
 def _behind(parents: dict[int, list[int]], start: Iterable[int]) -> dict[int, int]:
@@ -73,16 +73,16 @@ def _behind(parents: dict[int, list[int]], start: Iterable[int]) -> dict[int, in
     distance = dict.fromkeys(start, 0)
     queue = list(distance)
     for node in queue:
-        for parent in parents.get(node, ()):
-            if parent not in distance:
-                distance[parent] = distance[node] + 1
-                queue.append(parent)
+        if found := parents.get(node):
+            fresh = [parent for parent in found if parent not in distance]
+            distance.update(dict.fromkeys(fresh, distance[node] + 1))
+            queue += fresh
     return distance
 
 
 def _rank_sink(graph: WaitGraph, parents: dict[int, list[int]], ranks: list[int]) -> Sink:
     behind = _behind(parents, ranks)
-    victims = tuple(sorted(node for node in behind if node >= 0 and behind[node]))
+    victims = tuple(sorted([node for node, far in behind.items() if node >= 0 and far]))
     direct = [node for node in behind if node < 0 and behind[node] == 1 and graph.waiters(node)]
     first = min(direct, key=lambda node: (-len(graph.waiters(node)), -node))
     stuck = stuck_operation(graph, first, tuple(ranks))

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import islice, pairwise
 
 from unstuck.model.rank import CodeLine
 
 _MOST_HOLES = 3
 _MANY = 8
 _MOST_RUNS = 6
+_MOST_HOSTS = 4
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
@@ -18,7 +20,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
         'ranks 0,1,3'
     """
     found = sorted(set(ranks))
-    return f"rank {found[0]}" if len(found) == 1 else f"ranks {numbers_text(found)}"
+    return f"rank {found[0]}" if len(found) == 1 else f"ranks {_compress(found)}"
 
 
 def numbers_text(numbers: Iterable[int]) -> str:
@@ -28,12 +30,16 @@ def numbers_text(numbers: Iterable[int]) -> str:
         >>> numbers_text(n for n in range(512) if n != 17)
         '0-511 except 17'
     """
-    found = sorted(set(numbers))
+    return _compress(sorted(set(numbers)))
+
+
+def _compress(found: list[int]) -> str:
     if not found:
         return "none"
     runs = _runs(found)
-    holes = sorted(set(range(found[0], found[-1] + 1)) - set(found)) if len(runs) > 1 else []
-    if 0 < len(holes) <= _MOST_HOLES and len(found) >= _MANY:
+    missing = found[-1] - found[0] + 1 - len(found)
+    if 0 < missing <= _MOST_HOLES and len(found) >= _MANY:
+        holes = [n for (_, last), (first, _) in pairwise(runs) for n in range(last + 1, first)]
         return f"{found[0]}-{found[-1]} except {','.join(map(str, holes))}"
     if len(runs) > _MOST_RUNS:
         shown = ",".join(_run(run) for run in runs[:_MOST_RUNS])
@@ -42,14 +48,12 @@ def numbers_text(numbers: Iterable[int]) -> str:
 
 
 def _runs(found: list[int]) -> list[tuple[int, int]]:
-    runs = [(found[0], found[0])]
-    for number in found[1:]:
-        first, last = runs[-1]
-        if number == last + 1:
-            runs[-1] = (first, number)
-        else:
-            runs.append((number, number))
-    return runs
+    """Divide numbers into runs; of those that are too many to be written the rest is one."""
+    ends = ((one, after) for one, after in pairwise(found) if after != one + 1)
+    known = list(islice(ends, _MOST_RUNS))
+    firsts = [found[0], *(after for _, after in known)]
+    lasts = [*(one for one, _ in known), found[-1]]
+    return list(zip(firsts, lasts, strict=True))
 
 
 def _run(run: tuple[int, int]) -> str:
@@ -57,6 +61,18 @@ def _run(run: tuple[int, int]) -> str:
     if first == last:
         return str(first)
     return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+def hosts_text(hosts: Iterable[str]) -> str:
+    """Name a few hosts as a sentence does.
+
+    Example:
+        hosts_text(["node1", "node2"])  # "node1 and node2"
+    """
+    names = list(dict.fromkeys(hosts))
+    if len(names) > _MOST_HOSTS:
+        names = [*names[:_MOST_HOSTS], f"{len(names) - _MOST_HOSTS} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def seconds_text(seconds: float) -> str:
@@ -76,3 +92,8 @@ def place(line: CodeLine | None) -> str:
         return ""
     name = line.file.replace("\\", "/").rsplit("/", 1)[-1]
     return f"{name}:{line.line}" + (f" ({line.function})" if line.function else "")
+
+
+def sentence(text: str) -> str:
+    """Begin a sentence with `what`; the name of a host stays as it is."""
+    return "W" + text[1:] if text.startswith("what ") else text

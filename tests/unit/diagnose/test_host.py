@@ -4,6 +4,7 @@ import pytest
 
 from scenes import C10D, job, user
 from unstuck.diagnose.host import Doing, explain_rank
+from unstuck.model.host import OtherProcess, Pressure
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import Cause, Confidence
 
@@ -48,6 +49,17 @@ def told(state: RankState) -> tuple[Cause, str]:
         (rank(THREADING, TEMPLATE), Cause.HOST_DEADLOCK, "waits for a lock"),
         (rank(QUEUE, LOADER, TEMPLATE), Cause.HOST_DEADLOCK, "waits for its DataLoader workers"),
         (rank(NEW_GROUP, TEMPLATE, waits_in="do_poll"), Cause.STORE_LOST, "waits for the store"),
+        (
+            rank(state="R", cpu=0.03, delayed=0.97),
+            Cause.RESOURCE_CONTENTION,
+            "waits for a free core 97% of the time",
+        ),
+        (
+            rank(state="R", cpu=0.02, throttled=0.98),
+            Cause.RESOURCE_CONTENTION,
+            "is held back by the cpu limit of its cgroup 98% of the time",
+        ),
+        (rank(state="R", cpu=0.5, delayed=0.5), Cause.BUSY_ELSEWHERE, "is running its own code"),
         (rank(waits_in="something_else"), Cause.UNKNOWN, "does not come"),
     ],
 )
@@ -55,6 +67,25 @@ def test_readings(state: RankState, cause: Cause, phrase: str) -> None:
     found, doing = told(state)
     assert found is cause
     assert doing.startswith(phrase)
+
+
+def test_a_host_short_of_memory_keeps_a_rank_in_the_kernel() -> None:
+    doing = explain_rank(rank(state="D"), Pressure(memory=0.6))
+    assert doing.cause is Cause.RESOURCE_CONTENTION
+    assert doing.culprit.doing.startswith("waits for memory")
+    assert explain_rank(rank(state="D"), Pressure(io=0.6)).cause is Cause.BUSY_ELSEWHERE
+
+
+def test_who_takes_the_core_of_a_rank_that_does_not_come_is_named() -> None:
+    hog = OtherProcess(777, "make", 1.9)
+    doing = explain_rank(rank(state="R", delayed=0.96), Pressure(others=(hog,)))
+    assert "beside make (pid 777)" in doing.culprit.doing
+    assert any("make (pid 777) uses 1.9 cores" in item.text for item in doing.evidence)
+    assert Cause.BUSY_ELSEWHERE in {other.cause for other in doing.alternatives}
+
+
+def test_a_rank_that_ran_longer_than_its_work_takes_is_not_held_up_by_its_host() -> None:
+    assert told(rank(state="R", delayed=0.8))[0] is Cause.BUSY_ELSEWHERE
 
 
 def test_a_held_gil_is_a_likely_deadlock_that_may_be_a_long_call() -> None:

@@ -40,3 +40,50 @@ def test_on_gloo_what_both_sides_have_issued_needs_nobody_else():
     assert culprits(verdict) == [0]
     assert verdict.stuck is not None
     assert verdict.stuck.op == "all_reduce"
+
+
+def test_a_send_that_nobody_receives_is_the_senders() -> None:
+    scene = job(4).enter(0).enter(1).enter(3)
+    scene.message(2, PointToPoint("send", "0", 3, 1, age=10), call="send")
+    for rank in range(4):
+        scene.change(rank, stack_age=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.COLLECTIVE_MISMATCH, [2])
+    assert "which nobody answers" in verdict.culprits[0].doing
+
+
+def test_a_receive_left_out_after_many_is_the_receivers() -> None:
+    scene = job(4).enter(0).enter(2).enter(3)
+    scene.message(1, PointToPoint("send", "0", 2, 31, age=10), call="send")
+    for rank in range(4):
+        scene.change(rank, stack_age=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.COLLECTIVE_MISMATCH, [2])
+    assert "30 times before" in verdict.because
+
+
+def test_a_receive_from_anybody_while_all_others_are_in_a_collective() -> None:
+    scene = job(3).enter(0).enter(1)
+    scene.message(2, PointToPoint("recv", "0", -1, 1, age=10), call="recv")
+    for rank in range(3):
+        scene.change(rank, stack_age=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.COLLECTIVE_MISMATCH, [2])
+
+
+def test_a_wrong_peer_is_where_most_unanswered_messages_meet() -> None:
+    scene = job(4)
+    ways = {0: ("recv", 3), 1: ("send", 2), 2: ("send", 0), 3: ("recv", 2)}
+    for rank, (kind, peer) in ways.items():
+        scene.message(rank, PointToPoint(kind, "0", peer, 5, age=10), call=kind)
+        scene.change(rank, stack_age=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.COLLECTIVE_MISMATCH, [2])
+
+
+def test_all_sending_first_is_an_inversion_not_a_wrong_peer() -> None:
+    scene = job(3)
+    for rank in range(3):
+        scene.message(rank, PointToPoint("send", "0", (rank + 1) % 3, 1, age=10), call="send")
+        scene.change(rank, stack_age=0.5)
+    assert verdict_of(scene).cause is Cause.ORDER_INVERSION

@@ -83,3 +83,22 @@ def test_an_earlier_divergence_is_told() -> None:
         scene.progress(rank, "0", recent=(earlier,))
     texts = [item.text for item in verdict_of(scene).evidence]
     assert "the calls differ since #40 already (all_reduce and barrier)" in texts
+
+
+def rooted(*roots: int) -> Scene:
+    scene = job(len(roots))
+    for rank, root in enumerate(roots):
+        scene.enter(rank, op="broadcast")
+        operation = Operation("0", 41, "broadcast", ((4,),), ("Float",), 10.0, root=root)
+        scene.progress(rank, "0", pending=(operation,))
+    return scene
+
+
+def test_another_root_is_a_mismatch() -> None:
+    verdict = verdict_of(rooted(0, 0, 2, 0))
+    assert (verdict.cause, culprits(verdict)) == (Cause.COLLECTIVE_MISMATCH, [2])
+    assert verdict.culprits[0].doing.startswith("runs broadcast of 4 Float elements with root 2")
+
+
+def test_a_root_that_is_not_known_everywhere_says_nothing() -> None:
+    assert verdict_of(rooted(0, -1, 2, 0)).cause is Cause.TRANSPORT_STALL

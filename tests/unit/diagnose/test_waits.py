@@ -59,7 +59,7 @@ def play(scene: Scene, stuck: int, before: int, order: list[str]) -> set[int]:
     return waiting
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(tp=sizes, pp=sizes, dp=sizes, data=st.data())
 def test_one_rank_stuck_before_any_operation_is_the_only_culprit(
     tp: int, pp: int, dp: int, data: st.DataObject
@@ -79,7 +79,7 @@ def test_one_rank_stuck_before_any_operation_is_the_only_culprit(
     assert verdict.cause is Cause.BUSY_ELSEWHERE
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(tp=sizes, pp=sizes, dp=sizes, data=st.data())
 def test_a_healthy_job_never_gives_a_verdict(
     tp: int, pp: int, dp: int, data: st.DataObject
@@ -94,7 +94,7 @@ def test_a_healthy_job_never_gives_a_verdict(
     assert diagnose(scene.snapshot()).verdict is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), size=st.integers(2, 12))
 def test_no_rank_that_entered_is_accused_when_others_are_late(
     data: st.DataObject, size: int
@@ -217,4 +217,4 @@ def test_half_of_a_hundred_thousand_ranks_missing_costs_no_more() -> None:
     assert verdict is not None
     accused = {one.rank for one in verdict.culprits}
     assert accused == set(range(0, 100_000, 2)) | {77_777}
-    assert took < 20
+    assert took < 60  # some 10 s when the machine has nothing else to do

@@ -1,0 +1,78 @@
+"""Nodes that were cut off and are back, with their own side of the story."""
+
+from unstuck.diagnose.finding import Finding
+from unstuck.diagnose.network import all_hosts, ranks_named
+from unstuck.diagnose.standing import Job
+from unstuck.diagnose.words import hosts_text, ranks_text, seconds_text
+from unstuck.model.snapshot import NodeState
+from unstuck.model.verdict import Cause, Confidence, CutLink, Evidence
+
+_MOST_ITEMS = 5
+_WAS_CUT_OFF = "is on {host}, which was cut off, lived on and is back"
+
+
+def find_healed(job: Job) -> Finding | None:
+    """Say what nodes that were cut off tell, once all of them are back."""
+    back = [node for node in job.snapshot.nodes if node.cut_off_for and not node.ended]
+    if not back or job.silent_for:
+        return None
+    hosts = sorted({node.host for node in back})
+    ranks = [state for state in job.states.values() if state.host in hosts]
+    alive = [state.rank for state in ranks if state.process.gone_for is None]
+    seconds = max(node.cut_off_for for node in back)
+    hub = job.snapshot.hub or "the hub"
+    lived = f"; {ranks_text(alive)} lived on there" if alive else ""
+    lonely = _cut_off(job, back, hosts)
+    cut_off = [state for state in job.states.values() if state.host in lonely]
+    culprits = ranks_named(cut_off, _WAS_CUT_OFF, seconds)
+    return Finding(
+        cause=Cause.NETWORK_PARTITION,
+        confidence=Confidence.CERTAIN,
+        because=f"the agent on {hosts_text(hosts)} lived through it and tells its own side{lived}",
+        culprits=culprits,
+        victims=tuple(sorted(job.states.keys() - {one.rank for one in culprits})),
+        seconds=seconds,
+        summary=_summary(hosts, lonely, hub, seconds),
+        evidence=tuple(item for node in back[:_MOST_ITEMS] for item in _story(node, hub)),
+        cut=tuple(cut for node in back for cut in _past_cuts(node, hub)),
+        over=True,
+    )
+
+
+def _cut_off(job: Job, back: list[NodeState], hosts: list[str]) -> list[str]:
+    """Choose the side that was alone: the few that are back, or those whom they all missed.
+
+    Of two hosts, or of two halves, neither can be shown to be the one cut off.
+    """
+    here = [host for host in all_hosts(job) if host not in hosts]
+    if len(hosts) < len(here):
+        return hosts
+    together = all({*hosts} - {node.host} <= {*node.heard} for node in back)
+    return here if len(here) < len(hosts) and together else []
+
+
+def _summary(hosts: list[str], lonely: list[str], hub: str, seconds: float) -> str:
+    first, other = (hosts, hub) if lonely in (hosts, []) else (lonely, hosts_text(hosts))
+    verb = "was" if len(first) == 1 else "were"
+    heard = "" if first is hosts else "; those heard each other all the time"
+    return (
+        f"{hosts_text(first)} {verb} cut off from {other} for {seconds_text(seconds)} and {verb} "
+        f"running all the time{heard}: the network was cut, no node has failed. It works again."
+    )
+
+
+def _story(node: NodeState, hub: str) -> list[Evidence]:
+    items = [Evidence(node.host, f"had no hub for {seconds_text(node.cut_off_for)}", "root")]
+    if node.unheard:
+        items.append(Evidence(node.host, f"did not hear {hosts_text(node.unheard)}", "root"))
+    if node.heard:
+        text = f"heard {hosts_text(node.heard)} all the time"
+        if hub in node.heard:
+            text += ": only what it sent was lost"
+        items.append(Evidence(node.host, text, "root"))
+    return items
+
+
+def _past_cuts(node: NodeState, hub: str) -> list[CutLink]:
+    there = CutLink(node.host, hub, node.cut_off_for)
+    return [there] if hub in node.heard else [there, CutLink(hub, node.host, node.cut_off_for)]

@@ -1,0 +1,112 @@
+"""Ranks that have left the loop which the others are still in: fewer batches, or an early break.
+
+A rank that ran out of data looks like one that calls another collective by mistake: both are
+in an operation that the others did not expect. The script itself decides. A rank in the same
+loop as the others took another branch there: a mismatch. A rank that is in an outer loop only,
+or in none, has left the inner one: its work was over before that of the others.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from unstuck.diagnose.finding import Finding, culprit, stack_evidence
+from unstuck.diagnose.standing import Job
+from unstuck.diagnose.words import ranks_text
+from unstuck.model.rank import RankState
+from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence
+
+_MOST_ITEMS = 5
+
+
+class Left(NamedTuple):
+    """Ranks that have left a loop, and the loop."""
+
+    ranks: tuple[int, ...]
+    loop: str
+
+
+def find_leavers(job: Job, sides: Sequence[Sequence[int]]) -> Left | None:
+    """Find the sides that have left the loop of another one; None where that is not known."""
+    loops = [_loops_of(job, ranks) for ranks in sides]
+    known = [one for one in loops if one is not None]
+    inner = max(known, key=len, default=())
+    if len(known) < len(loops) or not inner:
+        return None
+    gone = [
+        ranks
+        for ranks, one in zip(sides, known, strict=True)
+        if len(one) < len(inner) and inner[: len(one)] == one
+    ]
+    staying = [one for one in known if one == inner]
+    if not gone or len(gone) + len(staying) < len(known):
+        return None
+    shortest = min(len(one) for one in known)
+    return Left(tuple(sorted(rank for ranks in gone for rank in ranks)), inner[shortest])
+
+
+def same_loops(job: Job, ranks: Sequence[int]) -> bool:
+    """Tell whether all these ranks are known to be in the very same loops."""
+    found = {state.loops for rank in ranks if (state := job.states.get(rank)) is not None}
+    return len(found) == 1 and bool(found.pop())
+
+
+def has_left_everything(job: Job, state: RankState, waiting: Sequence[int]) -> Left | None:
+    """Tell whether a rank is in no loop at all while all that wait for it are in one."""
+    if state.loops != ():
+        return None
+    inner = _loops_of(job, [rank for rank in waiting if rank != state.rank])
+    return Left((state.rank,), inner[0]) if inner else None
+
+
+def explain_left(job: Job, left: Left, doing: Mapping[int, str]) -> Finding:
+    """Write the finding; `doing` says what each of the ranks does instead."""
+    states = [job.states[rank] for rank in left.ranks]
+    return Finding(
+        cause=Cause.UNEVEN_WORK,
+        confidence=Confidence.LIKELY,
+        because=f"the others are still in the loop at {left.loop}, and {ranks_text(left.ranks)} "
+        "has come out of it",
+        culprits=tuple(
+            culprit(
+                state,
+                f"has left the loop at {left.loop} and {doing[state.rank]}",
+                state.stalled_for,
+            )
+            for state in states
+        ),
+        evidence=(
+            *(item for state in states[:_MOST_ITEMS] for item in stack_evidence(state)),
+            *steps_evidence(job, left.ranks),
+        ),
+        alternatives=(
+            Alternative(
+                Cause.COLLECTIVE_MISMATCH,
+                "compare the number of batches per rank: if they are equal, the rank left the "
+                "loop by a break or return that only it took",
+            ),
+        ),
+    )
+
+
+def steps_evidence(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
+    """Quote how many steps these ranks and the others have done, where steps are counted."""
+    chosen = set(ranks)
+    steps = {rank: state.step for rank, state in job.states.items() if state.step}
+    own = sorted({step for rank, step in steps.items() if rank in chosen})
+    others = sorted({step for rank, step in steps.items() if rank not in chosen})
+    if not own or not others:
+        return ()
+    text = f"{_span(own)} steps done, the others {_span(others)}"
+    return (Evidence(f"{ranks_text(ranks)}: steps", text, "root"),)
+
+
+def _span(numbers: list[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _loops_of(job: Job, ranks: Sequence[int]) -> tuple[str, ...] | None:
+    """The loops that all these ranks are in, as far as they are known and agree."""
+    states = (job.states.get(rank) for rank in ranks)
+    found = {state.loops for state in states if state is not None and state.loops is not None}
+    return next(iter(found)) if len(found) == 1 else None
