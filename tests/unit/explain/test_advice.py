@@ -52,6 +52,14 @@ def test_playbook_covers_the_whole_vocabulary() -> None:
     [
         (Cause.PROCESS_STOPPED, "is stopped (state T)", "on node7: `kill -CONT 4711`"),
         (Cause.PROCESS_STOPPED, "is held by a debugger", "TracerPid"),
+        (Cause.PROCESS_STOPPED, "is held by the freezer of its group", "docker unpause"),
+        (Cause.STRAGGLER, "takes 290 ms a step for itself", "py-spy record -d 20"),
+        (Cause.RESOURCE_CONTENTION, "waits for a free core 50% of the time", "top -b -n 1"),
+        (Cause.RESOURCE_CONTENTION, "lacks a core, beside make all (pid 77)", "cmd -p 77"),
+        (Cause.RESOURCE_CONTENTION, "is held back by the cpu limit of its cgroup", "/4711/cgroup"),
+        (Cause.RESOURCE_CONTENTION, "waits for memory: its host reclaims it", "free -h"),
+        (Cause.RESOURCE_CONTENTION, "waits for a busy disk", "iostat -x"),
+        (Cause.RESOURCE_CONTENTION, "loses its cores to other virtual machines", "vmstat"),
         (Cause.HOST_DEADLOCK, "holds the GIL in a C call", "py-spy dump --native --pid 4711"),
         (Cause.HOST_DEADLOCK, "waits for its DataLoader workers", "ps --ppid 4711"),
         (Cause.HOST_DEADLOCK, "waits for the disk (uninterruptible)", "/proc/4711/stack"),
@@ -61,6 +69,7 @@ def test_playbook_covers_the_whole_vocabulary() -> None:
         (Cause.PROCESS_CRASH, "was killed by SIGKILL", "dmesg"),
         (Cause.PROCESS_CRASH, "is gone without a word", "dmesg"),
         (Cause.PROCESS_CRASH, "was killed by SIGSEGV", "PYTHONFAULTHANDLER=1"),
+        (Cause.PROCESS_CRASH, "was killed by SIGSEGV in this line", "the library that is called"),
         (Cause.PROCESS_CRASH, "was killed by SIGBUS", "df -h /dev/shm"),
         (Cause.PROCESS_CRASH, "failed with RuntimeError: Bus error", "df -h /dev/shm"),
         (Cause.PROCESS_CRASH, "was killed by SIGABRT", "line above the abort"),
@@ -68,6 +77,11 @@ def test_playbook_covers_the_whole_vocabulary() -> None:
             Cause.PROCESS_CRASH,
             "had finished its work and died by SIGABRT while leaving the interpreter",
             "destroy_process_group()",
+        ),
+        (
+            Cause.PROCESS_CRASH,
+            "had finished its work and destroyed its groups, and died by SIGABRT while leaving",
+            "os._exit(0)",
         ),
         (Cause.PROCESS_CRASH, "was killed by SIGTERM", "scontrol show job"),
         (Cause.PROCESS_CRASH, "was killed by SIGHUP", "tmux"),
@@ -81,6 +95,12 @@ def test_first_thing_to_do_follows_what_the_culprit_does(
     cause: Cause, doing: str, words: str
 ) -> None:
     assert words in advise(verdict(cause, doing)).do[0]
+
+
+def test_mismatch_of_which_nobody_knows_whose_it_is_asks_all_ranks() -> None:
+    nobody = msgspec.structs.replace(verdict(Cause.COLLECTIVE_MISMATCH), culprits=())
+    assert "print what each rank is about to issue" in advise(nobody).do[0]
+    assert "rank 2" in advise(verdict(Cause.COLLECTIVE_MISMATCH)).do[0]
 
 
 def test_dead_end_names_who_never_issued_the_operation() -> None:

@@ -7,10 +7,13 @@ _NO_SUCH_SETTING = "do not set NCCL_TIMEOUT or TORCH_DIST_TIMEOUT: nothing reads
 
 def collective_mismatch(facts: Facts) -> Advice:
     """Make all ranks issue the same operation."""
+    if facts.verdict.culprits:
+        compare = f"compare the call of {facts.who}{facts.place} with the others'"
+    else:
+        compare = "print what each rank is about to issue there"
     return Advice(
         do=(
-            f"compare the call of {facts.who}{facts.place} with the others': all ranks "
-            "must issue the same operation, shape and dtype",
+            f"{compare}: all ranks must issue the same operation, shape and dtype",
             "make the call unconditional: a rank with nothing to give passes zeros",
             "if a condition must decide, decide it on an all-reduced value",
         ),

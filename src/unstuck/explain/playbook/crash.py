@@ -100,9 +100,12 @@ def _killed(facts: Facts) -> Advice:
 
 
 def _segfault(facts: Facts) -> Advice:
+    known = facts.does("in this line")
     return Advice(
         do=(
-            "run again with `PYTHONFAULTHANDLER=1`: it prints the line that crashed",
+            f"look at the library that is called{facts.place}: it is native code that crashed"
+            if known
+            else "run again with `PYTHONFAULTHANDLER=1`: it prints the line that crashed",
             "unset TORCH_DISTRIBUTED_DEBUG=DETAIL if set: with it, DDP over gloo crashes "
             "in torch 2.13",
             facts.on_host(f"coredumpctl gdb {facts.pid}", "native stack, if cores are kept"),
@@ -129,14 +132,17 @@ def _bus_error(facts: Facts) -> Advice:
 
 
 def _aborted_at_exit(facts: Facts) -> Advice:
+    mend = "end the script with `torch.distributed.destroy_process_group()` on all ranks"
+    if facts.does("destroyed its groups"):
+        mend = "if it comes again, end the script with `os._exit(0)`, after all is written"
     return Advice(
         do=(
-            "end the script with `torch.distributed.destroy_process_group()` on all ranks",
+            mend,
             f"check that {facts.who} had finished its work: this abort comes while leaving",
         ),
         dont=(
-            "do not look for a crash in the model: torch 2.13 aborts some clean runs "
-            "that leave without destroy_process_group",
+            "do not look for a crash in the model: torch 2.13 aborts some clean runs while "
+            "they leave",
         ),
     )
 

@@ -1,5 +1,7 @@
 """The process or its machine: stopped, slow, starved, locked up, broken."""
 
+import re
+
 from unstuck.explain.playbook.facts import Advice, Facts
 
 
@@ -8,6 +10,11 @@ def process_stopped(facts: Facts) -> Advice:
     if facts.says("traced", "debugger", "tracing stop", "ptrace"):
         first = facts.on_host(
             f"grep TracerPid /proc/{facts.pid}/status", "the debugger that holds it; detach it"
+        )
+    elif facts.does("freezer"):
+        first = facts.on_host(
+            f"cat /proc/{facts.pid}/cgroup",
+            "the group that is frozen; `docker unpause`, or its scheduler, lets it go on",
         )
     else:
         first = _go_on(facts)
@@ -26,30 +33,104 @@ def process_stopped(facts: Facts) -> Advice:
 
 def straggler(facts: Facts) -> Advice:
     """See what takes its time, then whether the machine is the reason."""
+    at = f" beyond the line{facts.place}" if facts.place else ""
     return Advice(
         do=(
-            facts.on_host(f"py-spy record -d 20 -o slow.svg --pid {facts.pid}"),
-            facts.on_host("nvidia-smi -q -d PERFORMANCE", "throttled by heat or power"),
-            f"run the rank elsewhere: if {facts.host} stays slow, exclude it; if the rank "
-            "does, look at its data",
+            facts.on_host(
+                f"py-spy record -d 20 -o slow.svg --pid {facts.pid}", f"what takes its time{at}"
+            ),
+            f"compare what {facts.who} is given with the others' share: samples, their length, "
+            "work that only it does",
+            f"run it on another machine: if {facts.host} stays slow, it is the machine (on a gpu "
+            "`nvidia-smi -q -d PERFORMANCE` shows heat or power limits)",
         ),
         dont=(
             "do not raise the timeout: every step takes as long as the slowest rank",
-            "do not profile the others' collectives: their time in them is waiting",
+            "do not tune the others' collectives: their time in them is waiting",
         ),
     )
 
 
 def resource_contention(facts: Facts) -> Advice:
-    """Find who else uses the machine."""
+    """Choose by what is short: a quota, memory, a disk, or cores."""
+    if facts.does("cpu limit"):
+        return _quota(facts)
+    if facts.does("memory"):
+        return _memory(facts)
+    if facts.does("disk"):
+        return _disk(facts)
+    if facts.does("virtual machines"):
+        return _stolen(facts)
+    taker = re.search(r"beside (.+?) \(pid (\d+)\)", facts.first.doing)
     return Advice(
         do=(
-            facts.on_host("top -b -n 1 | head -20", "who else runs there"),
+            facts.on_host(
+                f"ps -o pid,user,etime,pcpu,cmd -p {taker[2]}",
+                f"{taker[1]} competes for its core: stop it or move it",
+            )
+            if taker
+            else facts.on_host("top -b -n 1 | head -20", "who else runs there; move it"),
             facts.on_host("grep . /proc/pressure/*", "short of cpu, memory or io"),
-            "give ranks their own cores: lower OMP_NUM_THREADS or the loader workers",
+            "give ranks their own cores: taskset, lower OMP_NUM_THREADS, fewer loader workers",
         ),
         dont=(
             "do not add DataLoader workers: they compete for the same cores",
+            "do not raise the timeout: the job would go on as slowly as now",
+        ),
+    )
+
+
+def _quota(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host(f"cat /proc/{facts.pid}/cgroup", "whose cpu limit it is under"),
+            "raise that limit: cpu.max of the group, resources.limits.cpu of the pod, "
+            "--cpus-per-task in Slurm",
+            "or use fewer threads: lower OMP_NUM_THREADS and the loader workers to the limit",
+        ),
+        dont=(
+            "do not add DataLoader workers: they use up the same limit sooner",
+            "do not look for another process: the limit holds with idle cores beside it",
+        ),
+    )
+
+
+def _memory(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host("free -h; ps -eo pid,rss,cmd --sort=-rss | head", "who has the memory"),
+            "load less at once on that host: fewer loader workers, smaller prefetch_factor",
+            "raise the memory limit of its cgroup before the out-of-memory killer comes",
+        ),
+        dont=(
+            "do not add DataLoader workers: each takes memory too",
+            "do not raise the timeout: the job would go on as slowly as now",
+        ),
+    )
+
+
+def _disk(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host("iostat -x 1 5", "which disk is busy"),
+            facts.on_host("iotop -b -n 3 -o", "as root: who reads and writes"),
+            "read the data from a local disk or memory, and write checkpoints elsewhere",
+        ),
+        dont=(
+            "do not add DataLoader workers: they queue at the same disk",
+            "do not raise the timeout: the job would go on as slowly as now",
+        ),
+    )
+
+
+def _stolen(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host("vmstat 1 5", "column st: the time stolen"),
+            f"move off {facts.host}, or to a machine type whose cores are not shared",
+        ),
+        dont=(
+            "do not look for it inside the machine: its cores are given to another one",
             "do not raise the timeout: the job would go on as slowly as now",
         ),
     )

@@ -2,18 +2,58 @@
 
 from unstuck.explain.playbook.facts import Advice, Facts
 
+_IF_IT_STAYS_CUT = (
+    "if it is back within minutes, a gloo job goes on by itself; if not, end one side and go on "
+    "from the checkpoint with the other"
+)
+_BOTH_SIDES_LIVE = "do not restart one side only: the other lives and may write the same files"
+
 
 def partition(facts: Facts) -> Advice:
     """Look at the link; decide which side goes on."""
+    verdict = facts.verdict
+    if verdict.until:
+        return _healed(facts)
+    if verdict.cut:
+        return _between(facts, verdict.cut[0].source, verdict.cut[0].target)
     return Advice(
         do=(
             f"from another host: `ping -c 3 {facts.address}`, `ss -tin dst {facts.address}`",
             facts.on_host("ip -s link", "link down, errors, drops; then the switch"),
-            "if it stays cut: end one side, go on from the checkpoint with the other",
+            _IF_IT_STAYS_CUT,
+        ),
+        dont=(facts.no_longer_timeout("nothing crosses a cut link"), _BOTH_SIDES_LIVE),
+    )
+
+
+def _between(facts: Facts, source: str, target: str) -> Advice:
+    one_way = not any(cut.source == target for cut in facts.verdict.cut)
+    counters = "sent but not received" if one_way else "errors, drops; then the switch"
+    return Advice(
+        do=(
+            f"on {source}: `ping -c 3 {target}`; on {target}: `ping -c 3 {source}`",
+            f"on both: `ip -s link` ({counters}), and firewall rules set since the start",
+            _IF_IT_STAYS_CUT,
+        ),
+        dont=(facts.no_longer_timeout("nothing crosses a cut link"), _BOTH_SIDES_LIVE),
+    )
+
+
+def _healed(facts: Facts) -> Advice:
+    verdict = facts.verdict
+    seconds = max((cut.seconds for cut in verdict.cut), default=0.0)
+    named = verdict.culprits or not verdict.cut
+    host = facts.address if named else verdict.cut[0].source
+    return Advice(
+        do=(
+            f"give it about {max(seconds, 5.0):.0f} s more: gloo's connections outlive a cut of "
+            "minutes, TCP only resends ever more rarely",
+            "if a rank has timed out, or all still wait after that: restart from the checkpoint",
+            f"on {host}: `dmesg -T | grep -i link` (why it was cut), then the switch",
         ),
         dont=(
-            facts.no_longer_timeout("nothing crosses a cut link"),
-            "do not restart one side only: the other lives and may write the same files",
+            f"do not drain {host}: the node did not fail, its network did",
+            "do not restart at once: the job may go on by itself and lose nothing",
         ),
     )
 

@@ -36,7 +36,7 @@ MOST_HOPS = 4
 MOST_LINES_OF_DOING = 3
 
 _CHAIN_MATTERS = {Cause.ORDER_INVERSION, Cause.COLLECTIVE_MISMATCH}
-_OVER = {Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY, Cause.NODE_FAILURE, Cause.RANK_LEFT_EARLY}
+_OVER = {Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY, Cause.RANK_LEFT_EARLY}
 """What the culprit did is done: its seconds say how long ago."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -245,6 +245,10 @@ class Block:
         who = ranks_text(waiting)
         behind = set(verdict.victims) - set(waiting)
         since = self._since()
+        if verdict.slowdown:
+            return self.row("waits", "dim", f"{who} in every step{since}") + self.row(
+                "slows", "dim", f"the job: a step takes {verdict.slowdown:.1f} times as long"
+            )
         if stuck is None:
             return self.row("waits", "dim", f"{who}{since}") + self._chain()
         name = self.clean(stuck.description or f"group {stuck.group}")

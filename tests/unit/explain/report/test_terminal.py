@@ -220,6 +220,38 @@ TRANSPORT = Verdict(
     step=9,
 )
 
+STARVED = Verdict(
+    cause=Cause.RESOURCE_CONTENTION,
+    confidence=Confidence.LIKELY,
+    culprits=(
+        Culprit(
+            rank=2,
+            host="node7",
+            doing="takes 227 ms a step for itself, the others 126 ms: it waits for a free core 52% "
+            "of the time, beside python prepare.py (pid 25135)",
+            pid=4711,
+            file="train.py",
+            line=24,
+            function="augment",
+            code="batch = [flip(image) for image in batch]",
+        ),
+    ),
+    victims=(0, 1, 3),
+    since=SINCE,
+    because="its main thread is runnable and gets no core; over the last 40 steps the others "
+    "waited 46% of the time, it 3%; before, it needed 120 ms",
+    alternatives=(
+        Alternative(
+            Cause.UNEVEN_WORK,
+            "compare what rank 2 is given: more or longer samples, another role",
+        ),
+    ),
+    stalled_seconds=12,
+    slowdown=1.65,
+    made_at=MADE,
+    step=120,
+)
+
 SITUATIONS = {
     name: advise(verdict)
     for name, verdict in {
@@ -230,6 +262,7 @@ SITUATIONS = {
         "order-inversion": INVERSION,
         "long-names": LONG,
         "transport-stall": TRANSPORT,
+        "starved": STARVED,
     }.items()
 }
 
