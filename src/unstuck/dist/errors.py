@@ -1,0 +1,148 @@
+"""`CollectiveTimeout`: what a caller needs to know and can do when an operation took too long.
+
+Importable without torch; with it, the class also belongs to torch's own distributed errors.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from unstuck.dist.peers import Peer, missing_of, silent_of, told
+from unstuck.errors import UserError, WorldError
+
+if TYPE_CHECKING:
+    from unstuck.dist.work import TimedWork
+
+    TorchError = RuntimeError
+else:
+    try:
+        from torch.distributed import DistError as TorchError
+    except ImportError:
+        TorchError = RuntimeError
+
+__all__ = ["CollectiveTimeout", "Overdue"]
+
+
+@dataclass(frozen=True)
+class Overdue:
+    """What is known of an operation that did not complete in time."""
+
+    op: str
+    number: int
+    """The how manyth operation of the group it is, as torch counts; 0: it does not count."""
+    group: str
+    """Torch's name of the group; the default group's is "0"."""
+    ranks: tuple[int, ...]
+    """Global ranks of the group."""
+    rank: int
+    """The global rank that waited."""
+    timeout: float
+    """Seconds that were allowed."""
+    elapsed: float
+    """Seconds since the operation was issued."""
+    peers: dict[int, Peer] = field(default_factory=dict[int, Peer])
+    verb: str = "come"
+    """What the others did not do: come, send or receive."""
+    started: bool = True
+    copied: bool = False
+    """The operation works on private copies: the caller's tensors are as they were."""
+    dead: bool = False
+    """The group cannot be used any more."""
+    given_up_by: tuple[int, ...] = ()
+    """Ranks that gave the group up, which ended the operation here as well."""
+
+    def text(self) -> str:
+        """Say it in a few sentences: who and why first, then what holds now."""
+        name = "the default group" if self.group == "0" else f"group {self.group!r}"
+        size = f"{len(self.ranks)} rank{'' if len(self.ranks) == 1 else 's'}"
+        number = f" #{self.number}" if self.number else ""
+        head = f"{self.op}{number} on {name} ({size}): timeout after {self.elapsed:.3g} s"
+        return " ".join(part for part in (f"{head} on rank {self.rank}.", *self._rest()) if part)
+
+    def _rest(self) -> tuple[str, ...]:
+        if not self.started:
+            return ("The deadline had passed before it was started.",)
+        if self.dead:
+            ranks = ", ".join(map(str, self.given_up_by))
+            why = f"was given up by rank {ranks}" if ranks else "was ended by its own timeout"
+            return told(self.peers, self.verb), f"The group {why}: rebuild() it or leave."
+        return (told(self.peers, self.verb) or self._everybody(), self._tensor())
+
+    def _everybody(self) -> str:
+        other = [p for p in self.peers.values() if p.runs and p.runs.split()[0] != self.op]
+        if other:
+            runs = ", ".join(f"rank {peer.rank} runs {peer.runs}" for peer in other)
+            return f"Every rank is in an operation of this group, but not in the same: {runs}."
+        if len(self.ranks) > 1 and self.peers:
+            return "Every rank came: what they send does not arrive, or one is still at it."
+        return ""
+
+    def _tensor(self) -> str:
+        if self.copied:
+            return "Your tensors are as they were before the call."
+        if self.op in ("barrier", "monitored_barrier") or "object" in self.op:
+            return ""
+        return "It may still complete: its tensors belong to it until then."
+
+
+class CollectiveTimeout(WorldError, TimeoutError, TorchError):
+    """An operation did not complete in the time it was given. The group lives on.
+
+    What may be done with it:
+
+    - `error.work.wait(timeout=...)`: wait again. The operation was not cancelled.
+    - `error.give_up()`: end it; the sockets of the group are shut, here and so for everybody.
+      Then `unstuck.dist.rebuild()` makes the group new, with all ranks or with the survivors.
+    - `unstuck.dist.leave()`: end everything cleanly; then leave the program.
+
+    Example:
+        try:
+            dist.all_reduce(tensor, timeout=30)
+        except dist.CollectiveTimeout as error:
+            print(f"waited for {error.missing}: {error}")
+            error.give_up()
+            dist.rebuild(survivors=error.present)
+    """
+
+    def __init__(self, overdue: Overdue, work: "TimedWork | None" = None) -> None:
+        super().__init__(overdue.text())
+        self.overdue = overdue
+        self.op = overdue.op
+        self.number = overdue.number
+        self.group = overdue.group
+        self.elapsed = overdue.elapsed
+        self.timeout = overdue.timeout
+        self.peers = overdue.peers
+        self.missing = missing_of(overdue.peers)
+        """Global ranks that did not come, or can no longer because they are stopped or gone."""
+        self.silent = silent_of(overdue.peers)
+        """Global ranks of which nothing is known."""
+        self._work = work
+
+    @property
+    def started(self) -> bool:
+        """Whether the operation was issued; False when a deadline had passed before."""
+        return self._work is not None
+
+    @property
+    def work(self) -> "TimedWork":
+        """The operation, to wait for again."""
+        if self._work is None:
+            raise UserError(f"{self.op} was not started: there is nothing to wait for")
+        return self._work
+
+    @property
+    def present(self) -> list[int]:
+        """Global ranks that came, this one included: candidates for `rebuild(survivors=...)`."""
+        absent = {*self.missing, *self.silent}
+        return [rank for rank in self.overdue.ranks if rank not in absent]
+
+    def give_up(self) -> None:
+        """End the operation and every other one of its group; on return none writes any more."""
+        if self._work is not None:
+            self._work.give_up()
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.overdue,)
