@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from unstuck.collect.agent import introduce
+from unstuck.collect.uplink import introduce
 from unstuck.errors import UserError, WorldError
 from unstuck.launch.command import LaunchCommand
 

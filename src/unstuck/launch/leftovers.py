@@ -48,7 +48,7 @@ class Deaf:
 
 
 def _deaf(before: RankState, now: RankState) -> bool:
-    if now.process.state in ("T", "t"):
+    if now.process.state in ("T", "t", "F"):
         return True
     if now.unobserved:
         return False

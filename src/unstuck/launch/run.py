@@ -6,14 +6,20 @@ import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Thread
+
+import msgspec
 
 import unstuck
+from unstuck.act.instructions import Instructions
+from unstuck.act.rules import Policy
 from unstuck.console import say
-from unstuck.launch import leftovers, rundir
-from unstuck.launch.command import understand
+from unstuck.launch import checkup, leftovers, rundir
+from unstuck.launch.command import LaunchCommand, understand
 from unstuck.launch.hubplace import find
 from unstuck.launch.supervise import Supervisor
 from unstuck.launch.watchers import Watchers
+from unstuck.model.action import Action
 
 _PACKAGE = Path(unstuck.__file__).parent
 _SITE = _PACKAGE / "observe" / "probe" / "site"
@@ -26,8 +32,13 @@ def run(
     name: str | None = None,
     hub: str | None = None,
     as_json: bool = False,
+    policy: Policy | None = None,
+    respawn: int = 0,
 ) -> int:
     """Run a launch command under watch and return its exit code.
+
+    A `policy` that acts may end it with one of the exit codes 80-89. A rank that dies in a
+    training with `@unstuck.resilient` is started again by itself, up to `respawn` times.
 
     Example:
         run(["torchrun", "--nproc-per-node=4", "train.py"], run_dir=Path("out"))
@@ -38,10 +49,20 @@ def run(
     place = find(command, hub, os.environ)
     live = rundir.LiveDirectory(directory, host)
     try:
-        watchers = Watchers(directory, live.path, host, place, command.argv, as_json=as_json)
-        env = environment(os.environ, live.path)
+        recovery = _write_recovery(live.path, command, policy) if policy else None
+        watchers = Watchers(
+            directory,
+            live.path,
+            host,
+            place,
+            command.argv,
+            nodes=command.nodes,
+            as_json=as_json,
+            recovery=recovery,
+        )
+        env = environment(os.environ, live.path, obeys=recovery is not None, respawn=respawn)
         where = _short(directory) if place.listener else f"the hub at {place.host}:{place.port}"
-        greet = partial(say, f"watching; incidents go to {where}")
+        greet = partial(_greet, f"watching; incidents go to {where}", argv)
         return Supervisor(command.argv, env, watchers, greet).run()
     finally:
         live.remove()
@@ -49,11 +70,29 @@ def run(
             place.listener.close()
 
 
+def _greet(words: str, argv: Sequence[str]) -> None:
+    """Say that the job is watched; what its timeouts are worth is found out beside it."""
+    say(words)
+    Thread(target=checkup.tell, args=(argv, dict(os.environ)), daemon=True).start()
+
+
+def _write_recovery(live: Path, command: LaunchCommand, policy: Policy) -> Path | None:
+    """Leave for the hub what may be done; None where nothing may."""
+    if not policy.acts and not policy.has(Action.NOTIFY):
+        return None
+    path = live / "recovery.json"
+    recovery = Instructions(secrets.token_hex(8), policy, command.max_restarts, command.nodes or 1)
+    path.write_bytes(msgspec.json.encode(recovery))
+    return path
+
+
 def _short(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def environment(base: Mapping[str, str], live: Path) -> dict[str, str]:
+def environment(
+    base: Mapping[str, str], live: Path, *, obeys: bool = False, respawn: int = 0
+) -> dict[str, str]:
     """Return the environment of the job: the probe first on PYTHONPATH, restarts that work."""
     path = base.get("PYTHONPATH")
     env = {
@@ -64,6 +103,10 @@ def environment(base: Mapping[str, str], live: Path) -> dict[str, str]:
         leftovers.MARK: secrets.token_hex(8),
     }
     env.pop("UNSTUCK_TOKEN", None)
+    # Without a policy that acts the ranks do not listen for orders at all.
+    env["UNSTUCK_OBEY"] = "1" if obeys else "0"
+    if respawn:
+        env["UNSTUCK_RESPAWN"] = str(respawn)
     # Without it, restarted ranks read the addresses the previous attempt left in the store.
     env.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     return env

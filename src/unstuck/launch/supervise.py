@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from unstuck.collect.hands import STOP_FILE
 from unstuck.console import say
 from unstuck.errors import UserError
 from unstuck.launch import leftovers
@@ -21,6 +25,23 @@ _FROM_TERMINAL = 0x80
 _DEAF_AFTER = 2.0
 _GIVE_UP_AFTER = 35.0
 """torchrun itself kills its ranks 30 s after SIGTERM."""
+
+
+class Stop(Struct, frozen=True):
+    """What a policy asked for: to end the command with this code."""
+
+    code: int
+    why: str = ""
+    grace: float = 0.0
+    """So many seconds it may take to end by itself."""
+
+
+def read_stop(live: Path) -> Stop | None:
+    """Return what the agent left for us; None if there is nothing."""
+    try:
+        return msgspec.json.decode((live / STOP_FILE).read_bytes(), type=Stop)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 class Supervisor:
@@ -44,6 +65,9 @@ class Supervisor:
         self._pid = 0
         self._asked_at: float | None = None
         self._deaf: leftovers.Deaf | None = None
+        self._stop: Stop | None = None
+        self._stop_heard = 0.0
+        self._obeys = env.get("UNSTUCK_OBEY") == "1"
 
     def run(self) -> int:
         """Start the command, pass everything through, and return its exit code.
@@ -60,6 +84,9 @@ class Supervisor:
             self._clean_up(code)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        stop = self._stop or (read_stop(self._live) if self._obeys else None)
+        if stop is not None and code != 0:
+            return stop.code
         return code if code >= 0 else 128 - code
 
     def _spawn(self, mask: Iterable[int]) -> int:
@@ -89,6 +116,7 @@ class Supervisor:
             info = _next_signal(0.25)
             if info is not None and info.si_signo != signal.SIGCHLD:
                 self._pass_on(signal.Signals(info.si_signo), info.si_code)
+            self._heed_stop()
             self._escalate()
             done = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if done is not None:
@@ -111,6 +139,18 @@ class Supervisor:
         if not (self._shares_terminal and code == _FROM_TERMINAL):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
+
+    def _heed_stop(self) -> None:
+        """End the command when a policy says so, as gently as a person would."""
+        if self._asked_at is not None or not self._obeys:
+            return
+        if self._stop is None:
+            self._stop = read_stop(self._live)
+            self._stop_heard = time.monotonic()
+        if self._stop is not None and time.monotonic() - self._stop_heard >= self._stop.grace:
+            self._note_the_end_was_asked_for()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGTERM)
 
     def _note_the_end_was_asked_for(self) -> None:
         self._watchers.tell("stopping")

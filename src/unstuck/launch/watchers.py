@@ -20,7 +20,7 @@ _MOST_RESTARTS = 3
 class Watchers:
     """Never in the way of the job: what cannot be started or dies for good is said, once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all of it is written on two command lines
         self,
         run: Path,
         live: Path,
@@ -28,8 +28,13 @@ class Watchers:
         hub: HubPlace,
         argv: tuple[str, ...],
         *,
+        nodes: int = 0,
         as_json: bool = False,
+        recovery: Path | None = None,
     ) -> None:
+        """Prepare; `recovery` is the file that says what may be done about a verdict."""
+        self._recovery = recovery
+        self._nodes = nodes
         self._run = run
         self._live = live
         self._host = host
@@ -103,6 +108,9 @@ class Watchers:
             "unstuck.collect.agent",
             *("--live", str(self._live), "--node", f"{self._host}/{os.getpid()}"),
             *("--host", self._host, "--hub", f"{self._hub.host}:{self._hub.port}"),
+            *("--story", str(self._run / f"cut-off-{self._host}-{os.getpid()}.jsonl")),
+            *("--nodes", str(self._nodes)),
+            *(("--obey",) if self._recovery else ()),
             stdin=subprocess.PIPE,
         )
 
@@ -111,6 +119,7 @@ class Watchers:
             "unstuck.pipeline",
             *("--listener", str(listener), "--run", str(self._run), "--host", self._host),
             *("--command", shlex.join(self._argv), *(("--json",) if self._as_json else ())),
+            *(("--recovery", str(self._recovery)) if self._recovery else ()),
             stdin=subprocess.DEVNULL,
             pass_fds=(listener,),
         )
@@ -135,6 +144,7 @@ class Watchers:
             "hub": f"{self._hub.host}:{self._hub.port}",
             "agent_pid": self._agent.pid if self._agent else None,
             "hub_pid": hub.pid if hub else None,
+            "live": str(self._live),
         }
         name = "unstuck.json" if hub else f"unstuck-{self._host}-{os.getpid()}.json"
         temporary = self._run / f".{name}.new"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from unstuck.errors import UserError
-from unstuck.launch import command
 from unstuck.launch.command import LaunchCommand, understand
+from unstuck.observe.settings import commandline
 
 FLAGS = """
 import json
@@ -173,4 +173,21 @@ def test_jobs_of_slurm_are_told_apart():
 
 def test_options_without_a_value_are_torchs_own():
     done = subprocess.run([sys.executable, "-c", FLAGS], capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout)) - command._FLAGS == set()
+    assert set(json.loads(done.stdout)) - commandline._FLAGS == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "restarts"),
+    [
+        ("torchrun train.py", 0),
+        ("torchrun --max-restarts=3 train.py", 3),
+        ("torchrun --max_restarts 2 train.py", 2),
+        ("python train.py", None),
+    ],
+)
+def test_how_often_the_launcher_restarts(
+    command: str, restarts: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert understand(command.split(), {}).max_restarts == restarts

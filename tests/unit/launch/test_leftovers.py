@@ -141,22 +141,16 @@ def test_rank_that_runs_its_handler_is_left_alone(rank: Child, tmp_path: Path):
     assert not gone(rank.pid)
 
 
-def test_rank_that_cannot_be_seen_into_is_left_alone(rank: Child, tmp_path: Path):
-    (tmp_path / "half").mkdir()
-    page = write_page(tmp_path / "half", 0, rank.pid, problem="RuntimeError: no recorder")
+@pytest.mark.parametrize(
+    "said",
+    [{"problem": "RuntimeError: no recorder"}, {"phase": "exit"}],
+    ids=["cannot be seen into", "is leaving"],
+)
+def test_silent_rank_that_is_left_alone(rank: Child, tmp_path: Path, said: dict[str, str]):
+    (tmp_path / "own").mkdir()
+    page = write_page(tmp_path / "own", 0, rank.pid, **said)
     page.beat(time.monotonic() - 100)
-    deaf = leftovers.Deaf(tmp_path / "half")
-    deaf.end()
-    deaf.close()
-    assert not gone(rank.pid)
-
-
-def test_rank_that_is_leaving_is_left_alone(rank: Child, tmp_path: Path):
-    rank.do("report(phase='exit')")
-    (tmp_path / "late").mkdir()
-    page = write_page(tmp_path / "late", 0, rank.pid, phase="exit")
-    page.beat(time.monotonic() - 100)
-    deaf = leftovers.Deaf(tmp_path / "late")
+    deaf = leftovers.Deaf(tmp_path / "own")
     deaf.end()
     deaf.close()
     assert not gone(rank.pid)

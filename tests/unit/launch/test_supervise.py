@@ -11,16 +11,17 @@ import pytest
 from children import until
 
 Start = Callable[..., subprocess.Popen[str]]
+# The handlers write without a buffer: "ready" may still be on its way out of it.
 HANDLER = (
-    "import signal, sys, time\n"
+    "import os, signal, sys, time\n"
     "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
-    "signal.signal(signal.SIGUSR1, lambda *_: print('usr1', flush=True))\n"
+    "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'usr1\\n'))\n"
     "print('ready', flush=True)\n"
     "time.sleep(600)\n"
 )
 STUBBORN = (
-    "import signal, time\n"
-    "signal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\n"
+    "import os, signal, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'no\\n'))\n"
     "print('ready', flush=True)\n"
     "while True: time.sleep(600)\n"
 )
@@ -37,10 +38,12 @@ OUTLIVES = (
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*argv: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    def begin(
+        *argv: str, stdin: int = subprocess.DEVNULL, options: tuple[str, ...] = ()
+    ) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "unstuck", "run", "--run-dir", str(tmp_path / "run")]
         process = subprocess.Popen(
-            [*command, "--", *argv],
+            [*command, *options, "--", *argv],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -142,3 +145,37 @@ def test_what_outlives_a_killed_launcher_is_ended(start: Start):
     assert process.stderr is not None
     assert "ended 1 processes that outlived" in process.stderr.read()
     until(lambda: not Path(f"/proc/{left}").exists())
+
+
+ASKS = (
+    "import json, os, pathlib, sys, time\n"
+    "live = pathlib.Path(os.environ['UNSTUCK_LIVE_DIR'])\n"
+    "stop = {'code': 82, 'why': 'mismatch', 'grace': float(sys.argv[1])}\n"
+    "(live / 'new').write_text(json.dumps(stop))\n"
+    "(live / 'new').rename(live / 'stop.json')\n"
+    "print('asked', flush=True)\n"
+    "time.sleep(float(sys.argv[2]))\n"
+    "sys.exit(int(sys.argv[3]))\n"
+)
+ACTS = ("--on", "process-crash=report,stop:code")
+
+
+def test_policy_ends_the_command_with_its_own_code(start: Start):
+    process = start(sys.executable, "-c", ASKS, "0", "600", "1", options=ACTS)
+    assert line(process) == "asked"
+    assert process.wait(30) == 82
+
+
+def test_command_that_ends_by_itself_in_time_has_the_policys_code(start: Start):
+    process = start(sys.executable, "-c", ASKS, "20", "0.5", "1", options=ACTS)
+    assert process.wait(30) == 82
+
+
+def test_command_that_succeeds_all_the_same_has_succeeded(start: Start):
+    process = start(sys.executable, "-c", ASKS, "20", "0.5", "0", options=ACTS)
+    assert process.wait(30) == 0
+
+
+def test_without_a_policy_that_acts_nobody_can_ask_for_the_end(start: Start):
+    process = start(sys.executable, "-c", ASKS, "0", "2", "5")
+    assert process.wait(30) == 5

@@ -1,0 +1,156 @@
+"""The process that `unstuck.watch()` starts beside the ranks of a node.
+
+It does what `unstuck run` does around a job, but without the job: it starts the agent and,
+where the hub belongs here, the hub; starts them again when they die; and ends with the ranks.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+from unstuck.console import say
+from unstuck.errors import UnstuckError
+from unstuck.launch import rundir
+from unstuck.launch.command import LaunchCommand
+from unstuck.launch.hubplace import find
+from unstuck.launch.watchers import Watchers
+from unstuck.observe.probe.page import PageReader
+from unstuck.observe.probe.watch import LOCK
+
+_CHECK_EVERY = 0.25
+_COME_WITHIN = 60.0
+"""A rank that asked for us shows itself when it has imported torch."""
+_BACK_WITHIN = 10.0
+"""Where ranks did not leave in order, their launcher may start them again."""
+_LEFT = 0.5
+
+
+def describe(script: str, env: Mapping[str, str]) -> LaunchCommand:
+    """Read from the environment of a rank what a launch command would say about the job."""
+    world, local = env.get("WORLD_SIZE", "1"), env.get("LOCAL_WORLD_SIZE", "")
+    master = env.get("MASTER_ADDR", "")
+    if local.isdigit() and world.isdigit():
+        several = int(world) > int(local)
+    else:
+        several = env.get("SLURM_NNODES", "1") != "1"
+    ids = (env.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"))
+    return LaunchCommand(
+        argv=("python", script),
+        name=Path(script).stem or "job",
+        several_nodes=several,
+        node_rank=None,
+        master=master,
+        job=f"{master}|{'|'.join(ids)}",
+    )
+
+
+class Beside:
+    """The agent and hub of a node for as long as ranks live."""
+
+    def __init__(self, live: Path, watchers: Watchers) -> None:
+        self._live = live
+        self._watchers = watchers
+        self._seen = time.monotonic() + _COME_WITHIN
+
+    def run(self) -> None:
+        """Watch until the last rank has been gone for long enough."""
+        signal.signal(signal.SIGTERM, self._stop)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._watchers.start()
+        while self._goes_on(time.monotonic()):
+            time.sleep(_CHECK_EVERY)
+            self._watchers.check()
+        self._watchers.finish()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Whoever ends the job is not to be told that its ranks die."""
+        self._watchers.tell("stopping")
+
+    def _goes_on(self, now: float) -> bool:
+        pages = list(self._live.glob("rank-*.page"))
+        if any(_lives(page) for page in pages):
+            self._seen = now
+        left = bool(pages) and all(_phase(page) == "exit" for page in pages)
+        return now - self._seen < (_LEFT if left else _BACK_WITHIN)
+
+
+def _lives(page: Path) -> bool:
+    pid = int(page.name.split(".")[1])
+    with contextlib.suppress(OSError, IndexError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX"
+    return False
+
+
+def _phase(page: Path) -> str:
+    with contextlib.suppress(OSError, ValueError):
+        reader = PageReader(str(page))
+        try:
+            return str(reader.read().report.get("phase", ""))
+        finally:
+            reader.close()
+    return ""
+
+
+def main() -> int:
+    """Watch the ranks of one node that asked for it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--live", type=Path, required=True)
+    parser.add_argument("--lock", type=int, required=True)
+    parser.add_argument("--script", required=True)
+    parser.add_argument("--hub")
+    parser.add_argument("--run-dir", type=Path)
+    options = parser.parse_args()
+    # Whoever holds the lock is the one process of this node: not agent and hub after its death.
+    os.set_inheritable(options.lock, False)  # noqa: FBT003 - it has no name
+    _clear(options.live)
+    try:
+        _run(options)
+    except UnstuckError as error:
+        say(f"{error.message}; the job runs on, unwatched. {error.hint}".strip())
+        return error.exit_code
+    finally:
+        _clear(options.live, everything=True)
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    command = describe(options.script, os.environ)
+    host = socket.gethostname()
+    place = find(command, options.hub, os.environ)
+    directory = rundir.create(options.run_dir, command.name)
+    watchers = Watchers(directory, options.live, host, place, command.argv)
+    short = directory.relative_to(Path.cwd()) if directory.is_relative_to(Path.cwd()) else directory
+    where = short if place.listener else f"the hub at {place.host}:{place.port}"
+    say(f"watching; incidents go to {where}")
+    try:
+        Beside(options.live, watchers).run()
+    finally:
+        if place.listener is not None:
+            place.listener.close()
+
+
+def _clear(live: Path, *, everything: bool = False) -> None:
+    """Delete what ranks left that are gone; `everything`: all of it, if none is left."""
+    for page in live.glob("rank-*.page"):
+        if not _lives(page):
+            for file in live.glob(f"{page.name.removesuffix('.page')}.*"):
+                file.unlink(missing_ok=True)
+    if everything and not list(live.glob("rank-*.page")):
+        for file in (*live.glob("rank-*"), *live.glob("agent.*"), live / LOCK):
+            file.unlink(missing_ok=True)
+        # Not with what a rank may have put there in this moment.
+        with contextlib.suppress(OSError):
+            live.rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
