@@ -2,7 +2,7 @@
 
 Makes the files of tests/golden/dumps:
 
-    torchrun --nproc-per-node 4 tests/programs/write_dumps.py FAULT DIRECTORY
+    torchrun --nproc-per-node 4 src/unstuck/lab/programs/write_dumps.py FAULT DIRECTORY
 
 FAULT is healthy, absent, skipped, wrong-op or inversion; rank 2 is at fault. Each rank writes
 `trace_<rank>.json` and the pickle `trace_<rank>`, with the paths of this machine replaced by

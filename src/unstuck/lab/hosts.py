@@ -1,0 +1,231 @@
+"""Several hosts on one machine: network namespaces on a bridge, each with a name of its own.
+
+Example:
+    with Hosts(2) as hosts:
+        subprocess.run(hosts.command(0, ["ping", "-c1", "node1"]))
+        hosts.cut(1)
+
+"""
+
+import contextlib
+import functools
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_PREFIX = "unstuck"
+_ETC = Path("/etc/netns")
+_numbers = itertools.count()
+
+
+@functools.cache
+def available() -> str | None:
+    """Say why hosts cannot be made here; None when they can."""
+    if not sys.platform.startswith("linux"):
+        return "network namespaces need Linux"
+    missing = [tool for tool in ("ip", "tc", "unshare") if shutil.which(tool) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    try:
+        with Hosts(1) as hosts:
+            subprocess.run(hosts.command(0, ["true"]), check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        detail = getattr(error, "stderr", b"") or str(error).encode()
+        return f"no right to make network namespaces: {detail.decode().strip()}"
+    return None
+
+
+class Hosts:
+    """`count` hosts named node0, node1, … that reach each other at 10.77.0.1, 10.77.0.2, ….
+
+    The bridge lies in a namespace of its own, so the same addresses may be in use
+    by several processes at once, and nothing of the machine's own network is touched.
+    """
+
+    def __init__(self, count: int) -> None:
+        tag = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}"
+        self._bridge = f"{tag}-bridge"
+        self._names = [f"{tag}-node{i}" for i in range(count)]
+
+    def __enter__(self) -> Self:
+        sweep()
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def address(self, i: int) -> str:
+        """Give the address of host `i`."""
+        return f"10.77.0.{i + 1}"
+
+    def hostname(self, i: int) -> str:
+        """Give the name that host `i` has for itself and for the others."""
+        return f"node{i}"
+
+    def command(self, i: int, argv: Sequence[str]) -> list[str]:
+        """Wrap `argv` so that it runs on host `i`; the process keeps its pid throughout."""
+        rename = f'hostname {self.hostname(i)}; exec "$@"'
+        inside = ["unshare", "--uts", "sh", "-c", rename, "sh", *argv]
+        return ["ip", "netns", "exec", self._names[i], *inside]
+
+    def cut(self, i: int) -> None:
+        """Take the link of host `i` down; its processes do not notice at once."""
+        _ip("-n", self._bridge, "link", "set", f"port{i}", "down")
+
+    def part(self, i: int, j: int) -> None:
+        """Let nothing pass between two hosts; both still reach all others."""
+        for port in (f"port{i}", f"port{j}"):
+            _ip("-n", self._bridge, "link", "set", port, "type", "bridge_slave", "isolated", "on")
+
+    def mute(self, i: int) -> None:
+        """Lose what host `i` sends; it still hears the others."""
+        _drop_all(self._names[i], "eth0")
+
+    def deafen(self, i: int) -> None:
+        """Lose what is sent to host `i`; the others still hear it."""
+        _drop_all(self._bridge, f"port{i}")
+
+    def misdirect(self, i: int, j: int) -> None:
+        """Lose what host `i` sends to host `j`; everything else passes."""
+        nowhere = ("lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0")
+        _ip("-n", self._names[i], "neigh", "replace", self.address(j), *nowhere)
+
+    def heal(self, i: int) -> None:
+        """Undo all of this for host `i`."""
+        _ip("-n", self._bridge, "link", "set", f"port{i}", "up")
+        off = ("type", "bridge_slave", "isolated", "off")
+        _ip("-n", self._bridge, "link", "set", f"port{i}", *off)
+        _ip("-n", self._names[i], "neigh", "flush", "dev", "eth0", "nud", "permanent")
+        for place, device in ((self._names[i], "eth0"), (self._bridge, f"port{i}")):
+            drop = ["tc", "-n", place, "qdisc", "del", "dev", device, "root"]
+            subprocess.run(drop, check=False, capture_output=True)
+
+    def close(self) -> None:
+        """End what still runs on the hosts and remove them; may be called twice."""
+        for name in (*self._names, self._bridge):
+            _remove(name)
+
+    def ignore(self, i: int, sender: int) -> None:
+        """Let host `i` drop, without a word, whatever host `sender` sends it; not the other way.
+
+        The drop is at the receiver's side: the sender sees no error, as with a broken cable.
+        """
+        rules = _ip("-n", self._names[i], "rule", "list")
+        if rules.startswith("0:"):
+            # The kernel looks for its own addresses first; make room before that.
+            _ip("-n", self._names[i], "rule", "add", "pref", "100", "lookup", "local")
+            _ip("-n", self._names[i], "rule", "del", "pref", "0")
+        _ip("-n", self._names[i], "rule", "add", *self._drop(sender))
+
+    def heed(self, i: int, sender: int) -> None:
+        """Let host `i` take again what host `sender` sends."""
+        _ip("-n", self._names[i], "rule", "del", *self._drop(sender))
+
+    def dropped(self, i: int) -> int:
+        """Count the packets that host `i` has dropped because it ignores their sender."""
+        text = _ip("netns", "exec", self._names[i], "cat", "/proc/net/snmp")
+        names, values = [line.split() for line in text.splitlines() if line.startswith("Ip:")][:2]
+        return int(values[names.index("InAddrErrors")])
+
+    def shape(self, i: int, *qdisc: str) -> None:
+        """Put a queueing discipline on what host `i` sends: `tbf rate 1mbit …`, `netem …`."""
+        _tc("-n", self._names[i], "qdisc", "add", "dev", "eth0", "root", *qdisc)
+
+    def unshape(self, i: int) -> None:
+        """Let host `i` send as fast as it can again."""
+        _tc("-n", self._names[i], "qdisc", "del", "dev", "eth0", "root")
+
+    def shaped(self, i: int) -> str:
+        """Give the counters of what `shape` put there."""
+        return _tc("-n", self._names[i], "-s", "qdisc", "show", "dev", "eth0")
+
+    def is_up(self, i: int) -> bool:
+        """Say whether the link of host `i` is up, as its bridge sees it."""
+        return "state UP" in _ip("-n", self._bridge, "link", "show", f"port{i}")
+
+    def pids(self, i: int) -> set[int]:
+        """Find every process that runs on host `i`."""
+        return {int(pid) for pid in _ip("netns", "pids", self._names[i]).split()}
+
+    def _drop(self, sender: int) -> tuple[str, ...]:
+        return "pref", str(10 + sender), "from", self.address(sender), "blackhole"
+
+    def _build(self) -> None:
+        _ip("netns", "add", self._bridge)
+        _ip("-n", self._bridge, "link", "add", "bridge", "type", "bridge", "forward_delay", "0")
+        _ip("-n", self._bridge, "link", "set", "bridge", "up")
+        for i, name in enumerate(self._names):
+            self._write_names(name)
+            _ip("netns", "add", name)
+            peer = ("peer", "name", f"port{i}", "netns", self._bridge)
+            _ip("link", "add", "eth0", "netns", name, "type", "veth", *peer)
+            _ip("-n", self._bridge, "link", "set", f"port{i}", "master", "bridge", "up")
+            _ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+
+    def _write_names(self, name: str) -> None:
+        # `ip netns exec` lays these files over /etc: gloo and torchrun look their host name up.
+        folder = _ETC / name
+        folder.mkdir(parents=True)
+        lines = [f"{self.address(i)} {self.hostname(i)}" for i in range(len(self))]
+        (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+
+
+def _ip(*arguments: str) -> str:
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def _drop_all(place: str, device: str) -> None:
+    """Let no packet through: none fits into a bucket of one byte. Many kernels lack netem."""
+    bucket = ["tbf", "rate", "8bit", "burst", "1", "latency", "1ms"]
+    drop = ["tc", "-n", place, "qdisc", "add", "dev", device, "root", *bucket]
+    subprocess.run(drop, check=True, capture_output=True)
+
+
+def _remove(name: str) -> None:
+    with contextlib.suppress(subprocess.CalledProcessError):
+        for pid in _ip("netns", "pids", name).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        _ip("netns", "del", name)
+    shutil.rmtree(_ETC / name, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        _ETC.rmdir()
+
+
+def sweep() -> list[str]:
+    """Remove the hosts of processes that were killed before they could; give their names."""
+    if shutil.which("ip") is None:
+        return []
+    names = (line.split()[0] for line in _ip("netns", "list").splitlines())
+    matches = (re.fullmatch(rf"{_PREFIX}-(\d+)-\d+-\w+", name) for name in names)
+    left = [m[0] for m in matches if m and not Path(f"/proc/{m[1]}").exists()]
+    for name in left:
+        _remove(name)
+    return left
+
+
+def _tc(*arguments: str) -> str:
+    return subprocess.run(["tc", *arguments], check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,33 @@
+"""The data-loading worker process of one rank is stopped; the rank waits for its batch."""
+
+import os
+import signal
+import time
+from datetime import timedelta
+
+import onset
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 1000
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if onset.due(index):
+            onset.mark()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return torch.full((4,), float(index))
+
+
+def prepare(_worker: int) -> None:
+    onset.die_with_parent()
+
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=600))
+loader = DataLoader(Samples(), num_workers=1, prefetch_factor=2, worker_init_fn=prepare)
+for batch in loader:  # fault
+    time.sleep(0.1)
+    dist.all_reduce(batch)

@@ -1,0 +1,113 @@
+"""The scenarios, as data: `*.toml` beside this file, and one for each program.
+
+A program that goes wrong by itself needs no entry here: what must be said of it stands in
+`programs/expected.toml`.
+"""
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unstuck.errors import ScenarioError
+from unstuck.lab.job import PROGRAMS
+from unstuck.lab.scenario import FAULT_RANK, GOALS, Scenario
+
+_HERE = Path(__file__).parent
+HEALTHY_LIMIT = 180.0
+_ONLY_FOR_TESTS = ("place", "open")
+
+
+def load(extra: Iterable[Path] = ()) -> list[Scenario]:
+    """Read all scenarios, those of the programs first; `extra` are files of your own.
+
+    Raises:
+        ScenarioError: a file cannot be read, or a scenario in it makes no sense.
+
+    Example:
+        >>> load()[0].name
+        'ddp_sleep'
+    """
+    found = [_inside(name, table) for name, table in _read(PROGRAMS / "expected.toml").items()]
+    for file in [*sorted(_HERE.glob("*.toml")), *extra]:
+        found += [_scenario(name, table, file) for name, table in _read(file).items()]
+    names = [each.name for each in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ScenarioError(f"two scenarios have the same name: {', '.join(sorted(twice))}")
+    return found
+
+
+def choose(known: Sequence[Scenario], patterns: Sequence[str]) -> list[Scenario]:
+    """Give the scenarios that fit any of the names or patterns; all without any.
+
+    Raises:
+        ScenarioError: a pattern fits none.
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(each.name, pattern) for each in known):
+            near = get_close_matches(pattern, [each.name for each in known], n=1)
+            meant = f"did you mean {near[0]}?" if near else "`unstuck lab list` shows them all"
+            raise ScenarioError(f"there is no scenario {pattern}", hint=meant)
+    if not patterns:
+        return list(known)
+    return [each for each in known if any(fnmatchcase(each.name, p) for p in patterns)]
+
+
+def _read(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ScenarioError(f"cannot read {file}: {reason}") from error
+    except ValueError as error:
+        raise ScenarioError(f"{file} is not TOML: {error}") from error
+
+
+def _inside(name: str, table: dict[str, Any]) -> Scenario:
+    entry = {key: value for key, value in table.items() if key not in _ONLY_FOR_TESTS}
+    entry.setdefault("kind", "hang" if entry.get("causes") else "healthy")
+    if entry["kind"] != "healthy":
+        entry.setdefault("culprits", [FAULT_RANK])
+        entry.setdefault("goal", GOALS["hang"])
+    return _scenario(name, {"program": name, **entry}, PROGRAMS / "expected.toml")
+
+
+def _scenario(name: str, table: dict[str, Any], file: Path) -> Scenario:
+    try:
+        made = msgspec.convert({**table, "name": name}, Scenario, dec_hook=_path)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ScenarioError(f"{file.name}: scenario {name}: {error}") from error
+    own = file.parent / f"{made.program}.py"
+    program = own if own.exists() else PROGRAMS / f"{made.program}.py"
+    goal = made.goal or GOALS.get(made.kind, 0.0)
+    limit = made.limit or (HEALTHY_LIMIT if made.kind == "healthy" else max(30.0, 2 * goal))
+    ranks = 3 if made.hosts == 3 and "ranks" not in table else made.ranks
+    facts = {"program": program, "goal": goal, "limit": limit, "ranks": ranks}
+    whole = msgspec.structs.replace(made, **facts)
+    if complaint := _complaint(whole):
+        raise ScenarioError(f"{file.name}: scenario {name}: {complaint}")
+    return whole
+
+
+def _complaint(made: Scenario) -> str:
+    if not made.program.exists():
+        return f"there is no program {made.program.name}"
+    if bool(made.causes) == (made.kind == "healthy"):
+        return "a healthy job has no causes, any other has"
+    if made.causes and not (made.culprits or made.culprit_hosts or made.why):
+        return "it does not say whom to blame: culprits or culprit_hosts, or `why` nobody"
+    if len(made.causes) > 1 and not made.why:
+        return "several causes are right, but `why` does not say why nobody could tell"
+    if made.ranks % made.hosts:
+        return f"{made.ranks} ranks cannot be spread evenly over {made.hosts} hosts"
+    return ""
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError

@@ -1,0 +1,240 @@
+"""Judge runs against what their scenarios expect. Pure: the same runs, the same score.
+
+A run counts only when its fault is proven to have taken effect. A run that was skipped or
+had trouble of its own is listed, and says nothing about unstuck.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from unstuck.lab.run import Run
+from unstuck.lab.scenario import Kind, Scenario
+
+NOTHING = "no verdict"
+EARLY = -0.25
+"""The proof of a fault may be seen this much later than the fault itself."""
+
+
+class Judgement(Struct, frozen=True):
+    """What is right and wrong about one run."""
+
+    scenario: str
+    number: int
+    cause_right: bool
+    culprit_right: bool
+    innocents: int
+    in_time: bool
+    wrong: str = ""
+    """One line on what is wrong; empty when nothing is."""
+
+
+class Latency(Struct, frozen=True):
+    """Seconds from the onset to the verdict over all runs of one kind and one goal."""
+
+    kind: Kind
+    runs: int
+    p50: float
+    p95: float
+    max: float
+    goal: float
+    met: bool
+
+
+class Row(Struct, frozen=True):
+    """All runs of one scenario, summed up."""
+
+    scenario: str
+    kind: Kind
+    expected: str
+    runs: int
+    causes_right: int
+    culprits_right: int
+    innocents: int
+    min: float | None
+    p50: float | None
+    max: float | None
+    goal: float
+    met: bool
+
+
+class Score(Struct, frozen=True):
+    """The whole result."""
+
+    runs: int
+    right: int
+    confusion: dict[str, dict[str, int]]
+    """What was right -> what was said -> how often."""
+    culprits_right: int
+    culprits_asked: int
+    innocents: int
+    latencies: tuple[Latency, ...]
+    healthy_runs: int
+    healthy_hours: float
+    false_alarms: int
+    false_alarms_per_hour: float | None
+    rows: tuple[Row, ...]
+    wrong: tuple[Judgement, ...]
+    not_counted: tuple[Run, ...]
+    """Skipped here, or with trouble of their own."""
+
+    @property
+    def good(self) -> bool:
+        """Say whether every run that was asked for counts and is right, and every goal is met."""
+        in_trouble = any(run.trouble for run in self.not_counted)
+        return (
+            self.runs > 0
+            and not self.wrong
+            and not in_trouble
+            and all(each.met for each in self.latencies)
+        )
+
+
+def judge(scenario: Scenario, run: Run) -> Judgement:
+    """Compare one run with what is right."""
+    cause = _cause_right(scenario, run)
+    accused, guilty = _accused(scenario, run), _guilty(scenario)
+    innocents = len(accused - guilty - {*scenario.beside})
+    culprit = guilty <= accused and not innocents
+    in_time = scenario.kind == "healthy" or (
+        run.seconds is not None and EARLY <= run.seconds <= scenario.goal
+    )
+    healed = says_after(scenario, run.after, run.after_hosts)
+    right = cause and culprit and in_time and healed
+    wrong = "" if right else _complain(scenario, run, cause=cause, culprit=culprit, healed=healed)
+    return Judgement(run.scenario, run.number, cause, culprit, innocents, in_time, wrong)
+
+
+def says_after(scenario: Scenario, cause: str | None, hosts: tuple[str, ...]) -> bool:
+    """Tell whether the last word, after a fault was taken back, is what it should be."""
+    if scenario.after and cause not in scenario.after:
+        return False
+    return not scenario.after_hosts or hosts == scenario.after_hosts
+
+
+def score(scenarios: Iterable[Scenario], runs: Sequence[Run]) -> Score:
+    """Sum all runs up.
+
+    Example:
+        >>> score(load(), [Run("healthy", 1, exit_code=0, watched=3600)]).healthy_hours
+        1.0
+    """
+    known = {each.name: each for each in scenarios}
+    counted = [run for run in runs if not (run.skipped or run.trouble)]
+    judged = [judge(known[run.scenario], run) for run in counted]
+    faulty = [run for run in counted if known[run.scenario].causes]
+    healthy = [run for run in counted if not known[run.scenario].causes]
+    hours = sum(run.watched for run in healthy) / 3600
+    alarms = sum(run.cause is not None for run in healthy)
+    asked = {(run.scenario, run.number) for run in faulty}
+    return Score(
+        runs=len(counted),
+        right=sum(not each.wrong for each in judged),
+        confusion=_confusion(known, counted),
+        culprits_right=sum(j.culprit_right for j in judged if (j.scenario, j.number) in asked),
+        culprits_asked=len(faulty),
+        innocents=sum(each.innocents for each in judged),
+        latencies=tuple(_latencies(known, faulty)),
+        healthy_runs=len(healthy),
+        healthy_hours=hours,
+        false_alarms=alarms,
+        false_alarms_per_hour=alarms / hours if hours else None,
+        rows=tuple(_rows(known, counted)),
+        wrong=tuple(each for each in judged if each.wrong),
+        not_counted=tuple(run for run in runs if run.skipped or run.trouble),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Give the value that `share` of all values do not exceed, a real one, not between two.
+
+    Example:
+        >>> percentile([1, 2, 3, 10], 0.95)
+        10
+    """
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _cause_right(scenario: Scenario, run: Run) -> bool:
+    if not scenario.causes:
+        return run.cause is None and run.exit_code == 0
+    early = run.seconds is not None and run.seconds < EARLY
+    return run.cause in scenario.causes and not early
+
+
+def _guilty(scenario: Scenario) -> set[int | str]:
+    return set(scenario.culprit_hosts or scenario.culprits)
+
+
+def _accused(scenario: Scenario, run: Run) -> set[int | str]:
+    if not scenario.culprit_hosts:
+        return {each.rank for each in run.culprits}
+    # Of a cut between two hosts neither is to blame: the verdict names the way between them.
+    return {each.host for each in run.culprits} or set(run.cut)
+
+
+def _complain(scenario: Scenario, run: Run, *, cause: bool, culprit: bool, healed: bool) -> str:
+    accused = sorted(str(each) for each in _accused(scenario, run))
+    whom = f" of {', '.join(accused)}" if accused else ""
+    if not scenario.causes:
+        return f"{run.cause}{whom}" if run.cause else f"exit code {run.exit_code}"
+    if run.cause is None:
+        return f"no verdict within {scenario.limit:g} s"
+    if run.seconds is not None and run.seconds < EARLY:
+        return f"{run.cause}{whom}, {-run.seconds:.1f} s before the fault"
+    if not (cause and culprit):
+        guilty = ", ".join(sorted(str(each) for each in _guilty(scenario))) or "nobody"
+        return f"{run.cause}{whom or ' of nobody'}; right is {scenario.expected} of {guilty}"
+    if not healed:
+        said = f"{run.after or NOTHING} of {', '.join(run.after_hosts) or 'nobody'}"
+        right = f"{' or '.join(scenario.after)} of {', '.join(scenario.after_hosts) or 'any'}"
+        return f"after it healed {said}; right is {right}"
+    return f"after {run.seconds or 0:.2f} s, later than {scenario.goal:g} s"
+
+
+def _confusion(known: Mapping[str, Scenario], runs: Iterable[Run]) -> dict[str, dict[str, int]]:
+    table: dict[str, Counter[str]] = {}
+    for run in runs:
+        expected = known[run.scenario].expected
+        table.setdefault(expected, Counter())[run.cause or NOTHING] += 1
+    return {expected: dict(said.most_common()) for expected, said in sorted(table.items())}
+
+
+def _times(runs: Iterable[Run]) -> list[float]:
+    return [max(0.0, run.seconds) for run in runs if run.seconds is not None]
+
+
+def _latencies(known: Mapping[str, Scenario], faulty: Sequence[Run]) -> Iterable[Latency]:
+    groups: dict[tuple[Kind, float], list[Run]] = {}
+    for run in faulty:
+        scenario = known[run.scenario]
+        groups.setdefault((scenario.kind, scenario.goal), []).append(run)
+    for (kind, goal), runs in sorted(groups.items()):
+        times = _times(runs)
+        if times:
+            p50, p95 = percentile(times, 0.5), percentile(times, 0.95)
+            met = p95 <= goal and len(times) == len(runs)
+            yield Latency(kind, len(times), p50, p95, max(times), goal, met)
+
+
+def _rows(known: Mapping[str, Scenario], runs: Sequence[Run]) -> Iterable[Row]:
+    for name in dict.fromkeys(run.scenario for run in runs):
+        scenario, own = known[name], [run for run in runs if run.scenario == name]
+        judged = [judge(scenario, run) for run in own]
+        times = _times(own)
+        yield Row(
+            scenario=name,
+            kind=scenario.kind,
+            expected=scenario.expected,
+            runs=len(own),
+            causes_right=sum(each.cause_right for each in judged),
+            culprits_right=sum(each.culprit_right for each in judged),
+            innocents=sum(each.innocents for each in judged),
+            min=min(times, default=None),
+            p50=percentile(times, 0.5) if times else None,
+            max=max(times, default=None),
+            goal=scenario.goal,
+            met=not any(each.wrong for each in judged),
+        )
