@@ -19,16 +19,24 @@ COMMANDS = {
     "run": "unstuck.show.cli.run:run",
     "diagnose": "unstuck.show.cli.diagnose:diagnose",
     "explain": "unstuck.show.cli.explain:explain",
+    "timeouts": "unstuck.show.cli.timeouts:timeouts",
+    "ctl": "unstuck.show.cli.ctl:ctl",
+    "policy": "unstuck.show.cli.policy:policy",
     "kb": "unstuck.show.cli.kb:kb",
+    "lab": "unstuck.show.cli.lab:lab",
     "completion": "unstuck.show.cli.completion:completion",
 }
 """Name -> `module:attribute`, in the order in which help lists them."""
 
 SUMMARIES = {
     "run": "Run a launch command and say why it stalls, if it does.",
-    "diagnose": "Say what was wrong, from an incident bundle or PyTorch's own dumps.",
+    "diagnose": "Say what was wrong, from an incident or PyTorch's dumps.",
     "explain": "Say what went wrong, from the logs of a job.",
+    "timeouts": "Show which timeouts a job has, which do nothing and which contradict.",
+    "ctl": "Pause the watchers of a running job, or make them more or less patient.",
+    "policy": "Say what would be done about a cause, and why.",
     "kb": "Read, search and check the knowledge base of failure messages.",
+    "lab": "Run jobs that go wrong on purpose; score the verdicts.",
     "completion": "Print the completion script for a shell.",
 }
 """One line a command for `--help`, so that help need not load every command."""

@@ -22,8 +22,13 @@ def test_script_says_how_to_install_it_and_asks_us(
     assert any("_UNSTUCK_COMPLETE" in line for line in rest)
 
 
-def test_shell_is_answered_with_the_commands_that_fit() -> None:
-    asked = {"_UNSTUCK_COMPLETE": "bash_complete", "COMP_WORDS": "unstuck com", "COMP_CWORD": "1"}
+def answered(*words: str) -> list[str]:
+    """What a shell is told that asks how the last of these words may go on."""
+    asked = {
+        "_UNSTUCK_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "unstuck"],
         env={**os.environ, **asked},
@@ -31,5 +36,15 @@ def test_shell_is_answered_with_the_commands_that_fit() -> None:
         text=True,
         check=False,
     )
+    assert done.returncode == 0
+    return done.stdout.splitlines()
 
-    assert (done.stdout, done.returncode) == ("plain,completion\n", 0)
+
+def test_shell_is_answered_with_the_commands_that_fit() -> None:
+    assert answered("unstuck", "com") == ["plain,completion"]
+
+
+def test_commands_of_a_command_and_run_directories_complete_too() -> None:
+    assert answered("unstuck", "ctl", "re") == ["plain,resume"]
+    assert answered("unstuck", "ctl", "pause", "runs") == ["dir,runs"]
+    assert answered("unstuck", "timeouts", "runs") == ["file,runs"]

@@ -1,0 +1,182 @@
+"""`unstuck timeouts`: which timeouts a job has, which do nothing, which contradict, which fit."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+from msgspec.structs import replace
+
+from unstuck.collect import bundle, settings
+from unstuck.diagnose.knobs import judge
+from unstuck.diagnose.knobs import live as live_settings
+from unstuck.diagnose.knobs.merge import merge
+from unstuck.errors import SettingsError, UsageError
+from unstuck.explain.report import timeouts as report
+from unstuck.model.knob import JobSettings, Knob, Layer, NoteKind, Origin, TimeoutsFile
+from unstuck.observe.settings import command as command_settings
+from unstuck.observe.settings import durations
+
+FOUND = 1
+NOTHING = 0
+
+
+def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    seconds = durations.parse(value) or durations.slurm(value)
+    if not seconds:
+        raise click.BadParameter(
+            f"{value} is no duration: 90, 10m, 2h, 1-00:00:00", param=parameter
+        )
+    return seconds
+
+
+def _complete(
+    _ctx: click.Context, _parameter: click.Parameter, begun: str
+) -> "list[CompletionItem[str]]":
+    return [CompletionItem(begun, type="file")]
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Show which timeouts a job has, which do nothing and which contradict.",
+)
+@click.option("--env", "env_only", is_flag=True, help="Look at the environment only.")
+@click.option(
+    "--limit",
+    metavar="TIME",
+    callback=_seconds,
+    help="The scheduler's limit, where it is not seen.",
+)
+@click.option(
+    "--longest",
+    metavar="TIME",
+    callback=_seconds,
+    help="The longest that one rank works alone: a checkpoint, an evaluation.",
+)
+@click.option("--sources", is_flag=True, help="Say how each claim is known.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument(
+    "what",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[RUN_DIR | -- COMMAND...]",
+    shell_complete=_complete,
+)
+def timeouts(
+    what: tuple[str, ...],
+    env_only: bool,
+    limit: float | None,
+    longest: float | None,
+    sources: bool,
+    as_json: bool,
+) -> int:
+    """Show the timeouts of a job, who set them, and whether they fit together.
+
+    \b
+    unstuck timeouts                             the newest run below runs/
+    unstuck timeouts runs/7                      a run, or an incident of it
+    unstuck timeouts -- torchrun … train.py      a command that does not run yet
+
+    A run shows what its ranks really have. A command is read, not run. Exits with 1 when
+    something does nothing or contradicts, 0 when not, 2 when there is nothing to read.
+    """
+    if env_only and what:
+        raise UsageError("--env looks at nothing else: leave the rest out")
+    job = _with(_read(what, env_only=env_only), limit, longest)
+    found = judge(job)
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        sys.stdout.write(_text(found, sources=sources))
+    return FOUND if any(note.kind is not NoteKind.HINT for note in found.notes) else NOTHING
+
+
+def _read(what: tuple[str, ...], *, env_only: bool) -> JobSettings:
+    words = what[1:] if what[:1] == ("--",) else what
+    if not words:
+        newest = None if env_only else _newest(Path("runs"))
+        if newest is not None:
+            return _from_run(newest)
+        alone = _from_command((), os.environ)
+        why = "" if env_only else ", as no run below runs/ has told any"
+        return replace(alone, source=f"{alone.source}{why}")
+    first = Path(words[0])
+    if len(words) == 1 and first.is_dir():
+        return _from_run(first)
+    if _is_command(words):
+        return _from_command(words, os.environ)
+    if words[0].startswith("-"):
+        raise UsageError(f"there is no option {words[0]}", hint="see `unstuck timeouts --help`")
+    raise UsageError(
+        f"there is no run directory and no command {words[0]} here",
+        hint="unstuck timeouts runs/NAME, or unstuck timeouts -- torchrun … train.py",
+    )
+
+
+def _is_command(words: tuple[str, ...]) -> bool:
+    """A program that is here, or one that is not but has a script that is."""
+    if shutil.which(words[0]) or Path(words[0]).is_file():
+        return True
+    return any(word.endswith(".py") and Path(word).is_file() for word in words[1:])
+
+
+def _newest(runs: Path) -> Path | None:
+    """The run that told its timeouts last."""
+    found = list(runs.glob(f"*/{settings.NAME}"))
+    return max(found, key=lambda path: path.stat().st_mtime).parent if found else None
+
+
+def _from_run(path: Path) -> JobSettings:
+    found = settings.read(path)
+    if found is not None:
+        argv = _command_of(path)
+    elif bundle.is_at(path):
+        incident = bundle.read(path)
+        found = live_settings.read(incident.snapshot)
+        argv = tuple(incident.about.get("command", ()))
+    else:
+        raise SettingsError(
+            f"no rank has told its timeouts in {path}",
+            hint="they are there seconds after init_process_group of a job under unstuck run",
+        )
+    static = _from_command(argv, found.env) if argv else JobSettings(source="")
+    return replace(merge(found, static), source=f"{found.source} ({path})")
+
+
+def _command_of(run: Path) -> tuple[str, ...]:
+    try:
+        facts = msgspec.json.decode((run / "unstuck.json").read_bytes())
+        return tuple(facts["command"])
+    except (OSError, KeyError, TypeError, msgspec.MsgspecError):
+        return ()
+
+
+def _from_command(argv: tuple[str, ...], env: Mapping[str, str]) -> JobSettings:
+    return command_settings.read(argv, env, time.time(), ask=env is os.environ)
+
+
+def _with(job: JobSettings, limit: float | None, longest: float | None) -> JobSettings:
+    """Add what the user knows and nobody could see."""
+    if limit is not None:
+        rest = tuple(k for k in job.knobs if k.layer is not Layer.SCHEDULER)
+        knob = Knob("scheduler's limit", Layer.SCHEDULER, limit, "", Origin.COMMAND, "--limit")
+        unseen = tuple(text for text in job.unseen if "--limit" not in text)
+        job = replace(job, knobs=(*rest, knob), unseen=unseen)
+    if longest is not None:
+        job = replace(job, longest=longest, longest_at="(--longest)")
+    return job
+
+
+def _text(found: TimeoutsFile, *, sources: bool) -> str:
+    stream = sys.stdout
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 80
+    colour = stream.isatty() and not plain
+    return report.render(found, width=width, colour=colour, sources=sources)
