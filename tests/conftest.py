@@ -1,16 +1,32 @@
 """What all tests share: what the machine must be able to do, and how torchrun jobs are spread."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Generator
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
+# How long an example takes says more about the machine's other work than about the code.
+settings.register_profile("unstuck", deadline=None)
+settings.load_profile("unstuck")
+
+# torch looks up the name of every peer; a name server that answers late shall cost a second, not 5.
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
+# Unbuffered, a print of a rank is several writes, and the lines of two ranks get mixed.
+os.environ.pop("PYTHONUNBUFFERED", None)
+TESTS = Path(__file__).parent
 CI = os.environ.get("CI") == "true"
+# About half of the time that torchrun jobs take; what needs hosts or a quiet core is in the other.
+ONE_HOST = (
+    "hangs.py", "healthy.py", "restarts.py", "passthrough.py", "bad_input.py", "recovery.py"
+)  # fmt: skip
 SYSTEM_SERIAL = os.environ.get("UNSTUCK_SYSTEM_SERIAL", "1") != "0"
 
 
@@ -40,7 +56,7 @@ def why_not_here(item: pytest.Item) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one worker run all torchrun jobs, one after the other: they would slow each other."""
+    """Let two workers run all torchrun jobs: more at a time would slow each other."""
     if not SYSTEM_SERIAL:
         return None
     # Not `--dist loadgroup`: with pytest 9.2 it ignores its groups without a word
@@ -49,7 +65,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class SystemTestsTogether(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "system" if nodeid.startswith("tests/system/") else nodeid
+            if not nodeid.startswith("tests/system/"):
+                return nodeid
+            file = nodeid.partition("::")[0]
+            return "system, one host" if file.endswith(ONE_HOST) else "system"
 
     return SystemTestsTogether(config, log)
 
@@ -58,6 +77,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what the machine cannot run."""
     if reason := why_not_here(item):
         pytest.skip(reason)
+
+
+# Around pytest-timeout's wrapper: waiting for the machine is not the test's time.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a test marked `alone` run while none of the other workers' does."""
+    how = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+    gate, machine = os.open(TESTS, os.O_RDONLY), os.open(__file__, os.O_RDONLY)
+    # Whoever waits to be alone keeps the gate shut, or the others would go on without end.
+    fcntl.flock(gate, fcntl.LOCK_EX)
+    fcntl.flock(machine, how)
+    os.close(gate)
+    try:
+        return (yield)
+    finally:
+        # Not left to the closing: a process that a test forked may have the file open too.
+        fcntl.flock(machine, fcntl.LOCK_UN)
+        os.close(machine)
 
 
 @pytest.hookimpl(wrapper=True)

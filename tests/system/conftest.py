@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from expectations import PROGRAMS
-from hosts import Hosts, available
-from watched import TORCHRUN, Job
+from unstuck.lab.hosts import Hosts, available
+from unstuck.lab.job import TORCHRUN, Job
 
 StartJob = Callable[..., Job]
 

@@ -1,12 +1,27 @@
-"""What must be said of each program: `tests/programs/expected.toml`, read once."""
+"""What must be said of each program: `expected.toml` beside the lab's programs, read once."""
 
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-PROGRAMS = Path(__file__).parent.parent / "programs"
+import pytest
+from _pytest.mark import ParameterSet
+
+from unstuck.lab.job import PROGRAMS
+
 FAULT_RANK = 2
+# One of each kind, for the half hour that all tests may take; `unstuck lab run` has them all.
+EVERYDAY = frozenset(
+    {
+        "ddp_sleep", "gil_regex", "sigterm_pending", "lock", "dataloader", "subgroup", "sendrecv",
+        "fsdp2", "sections", "mismatch", "sigstop", "sigkill", "exception", "exit0",
+        "order_inversion", "skipped", "new_group_some", "fewer_batches", "never_joined",
+        "store_lost", "wrong_shape", "two_faults", "mesh", "timeout_too_short",
+        "monitored_barrier", "segfault", "healthy",
+        "rank_by_rank", "checkpoints", "long_first_step", "pipeline",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -17,6 +32,17 @@ class Expectation:
     causes: tuple[str, ...]
     goal: float = 5.0
     place: Literal["line", "file", "nothing"] = "line"
+    kind: Literal["hang", "death", "slow"] = "hang"
+    culprits: tuple[int, ...] = (FAULT_RANK,)
+    """The ranks that must be named."""
+    beside: tuple[int, ...] = ()
+    """Ranks that may be named as well."""
+    ranks: int = 4
+    torchrun: tuple[str, ...] = ()
+    alone: bool = False
+    """For the lab: no job beside it."""
+    why: str = ""
+    """Why more than one cause is right."""
 
     @property
     def path(self) -> Path:
@@ -32,7 +58,11 @@ class Expectation:
 def load() -> list[Expectation]:
     """Read all expectations in the order of the file."""
     table = tomllib.loads((PROGRAMS / "expected.toml").read_text())
-    return [Expectation(name, tuple(entry.pop("causes")), **entry) for name, entry in table.items()]
+    return [Expectation(name, **_frozen(entry)) for name, entry in table.items()]
+
+
+def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 def faulty() -> list[Expectation]:
@@ -43,3 +73,13 @@ def faulty() -> list[Expectation]:
 def healthy() -> list[Expectation]:
     """Give the programs that must not."""
     return [each for each in load() if not each.causes]
+
+
+def cases(expectations: list[Expectation]) -> list[ParameterSet]:
+    """Give one test case each.
+
+    All of them take most of an hour: that is what `unstuck lab run` is for. Here run those of
+    which each stands for a way of its own to see, to judge or to be mistaken.
+    """
+    everyday = [each for each in expectations if each.program in EVERYDAY]
+    return [pytest.param(each, id=each.program) for each in everyday]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watched import BIN
+from unstuck.lab.job import UNSTUCK
 
 pytestmark = pytest.mark.system
 
@@ -15,7 +15,7 @@ USER_ERROR, WORLD_ERROR, NOT_FOUND = 2, 3, 127
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [str(BIN / "unstuck"), "run", *arguments]
+    argv = [*UNSTUCK, "run", *arguments]
     return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from expectations import FAULT_RANK, PROGRAMS
-from watched import TORCHRUN
+from unstuck.lab.job import TORCHRUN
 
 pytestmark = pytest.mark.system
 

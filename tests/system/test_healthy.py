@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from expectations import Expectation, healthy
-from watched import Job
+from expectations import Expectation, cases, healthy
+from unstuck.lab.job import Job
 
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize("expected", healthy(), ids=lambda expected: expected.program)
+@pytest.mark.parametrize("expected", cases(healthy()))
 def test_a_job_without_a_stall_gets_no_verdict(
     job: Callable[..., Job], expected: Expectation
 ) -> None:

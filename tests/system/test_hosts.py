@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hosts import Hosts
+from unstuck.lab.hosts import Hosts
 
 pytestmark = [pytest.mark.system, pytest.mark.namespaces]
 
@@ -37,6 +37,24 @@ def test_a_link_can_be_cut_and_healed(two_hosts: Hosts) -> None:
         assert not _reaches(hosts)
 
         hosts.heal(1)
+        assert _reaches(hosts)
+        server.kill()
+
+
+def test_packets_are_lost_in_one_direction_only_and_counted(two_hosts: Hosts) -> None:
+    hosts = two_hosts
+    argv = hosts.command(1, [sys.executable, "-c", LISTEN])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        assert _reaches(hosts)
+
+        hosts.ignore(1, 0)
+        assert not _reaches(hosts)
+        assert hosts.dropped(1) > 0
+        assert hosts.dropped(0) == 0
+
+        hosts.heed(1, 0)
         assert _reaches(hosts)
         server.kill()
 

@@ -1,11 +1,12 @@
 """Not torchrun: every rank is started by somebody else, each under its own `unstuck run`."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from expectations import PROGRAMS
-from watched import BIN, Job
+from unstuck.lab.job import Job
 
 pytestmark = pytest.mark.system
 
@@ -16,7 +17,7 @@ def launch(start: Callable[..., Job], port: int, tokens: list[str]) -> list[Job]
     """Start the ranks as srun or mpirun would, and the hub on a port of its own."""
     return [
         start(
-            *(str(BIN / "python"), str(PROGRAMS / "ddp_sleep.py")),
+            *(sys.executable, str(PROGRAMS / "ddp_sleep.py")),
             options=("--hub", f"127.0.0.1:{port + 1}"),
             env={
                 "RANK": str(rank),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watched import BIN, Job
+from unstuck.lab.job import UNSTUCK, Job
 
 pytestmark = pytest.mark.system
 
@@ -27,7 +27,7 @@ def test_a_bundle_gives_the_same_verdict_elsewhere_and_without_torch(
     (hidden / "torch.py").write_text("raise ImportError('torch is hidden by this test')\n")
 
     replay = subprocess.run(
-        [BIN / "unstuck", "diagnose", elsewhere, "--json"],
+        [*UNSTUCK, "diagnose", elsewhere, "--json"],
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from expectations import PROGRAMS
-from watched import BIN, Job
+from unstuck.lab.job import LAUNCHER, Job
 
 pytestmark = pytest.mark.system
 
@@ -22,7 +22,7 @@ def test_the_second_attempt_runs_to_its_end(
 ) -> None:
     where = RENDEZVOUS[rendezvous] + ((str(free_port),) if rendezvous == "static" else ())
     size = ("--nproc-per-node", "4", "--max-restarts", "2")
-    running = start(str(BIN / "torchrun"), *where, *size, str(PROGRAMS / "restart.py"))
+    running = start(*LAUNCHER, *where, *size, str(PROGRAMS / "restart.py"))
 
     assert running.wait_exit(90) == 0, running.words()
     assert "attempt 1 result 4.0" in running.stdout.read_text(), running.words()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from expectations import PROGRAMS
-from watched import Job
+from unstuck.lab.job import Job
 
 pytestmark = pytest.mark.system
 
@@ -78,8 +78,10 @@ def test_one_ctrl_c_ends_everything(job: Start, program: str, everybody: bool) -
     running.interrupt(everybody=everybody)
     before = time.monotonic()
 
-    assert running.wait_exit(10) != 0
-    left = running.wait_gone(10 - (time.monotonic() - before))
+    # Well below the 30 s that torchrun would wait; Python and torch need 10 of them to end on a
+    # machine with nine processes for each core.
+    assert running.wait_exit(20) != 0
+    left = running.wait_gone(20 - (time.monotonic() - before))
     assert not left, f"still there after Ctrl-C: {left}"
 
 

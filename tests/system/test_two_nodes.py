@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from expectations import FAULT_RANK, PROGRAMS
-from hosts import Hosts
-from watched import Job, two_node_torchrun
+from unstuck.lab.hosts import Hosts
+from unstuck.lab.job import Job, node_torchrun
 
 pytestmark = [pytest.mark.system, pytest.mark.namespaces]
 
@@ -21,7 +21,7 @@ def _start_one(start: Start, hosts: Hosts, i: int, program: str, env: dict[str, 
     def wrap(argv: Sequence[str]) -> list[str]:
         return hosts.command(i, argv)
 
-    command = two_node_torchrun(hosts.address(0), hosts.address(i))
+    command = node_torchrun(hosts.address(0), hosts.address(i))
     hub = ("--hub", f"{hosts.address(0)}:29600")
     script = str(PROGRAMS / f"{program}.py")
     return start(*command, script, options=hub, env=env, wrap=wrap)

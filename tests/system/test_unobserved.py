@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from watched import Job
+from unstuck.lab.job import Job
 
 pytestmark = pytest.mark.system
 

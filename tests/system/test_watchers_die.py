@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from watched import Job
+from unstuck.lab.job import Job
 
 pytestmark = pytest.mark.system
 

@@ -33,11 +33,25 @@ def test_worker(n, worker_id):
     print("ran on", worker_id)
 """
 
+ALONE = """
+import time
+import pytest
+
+@pytest.mark.parametrize("n", range(9))
+@pytest.mark.parametrize("how", ["beside", pytest.param("alone", marks=pytest.mark.alone)])
+def test_takes_its_time(n, how):
+    began = time.monotonic()
+    time.sleep(0.02)
+    print("ran", how, began, time.monotonic())
+"""
+
 
 def run_pytest(folder: Path, *options: str, ci: bool = False) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder with our conftest, where the command `ip` cannot be found."""
     shutil.copy(CONFTEST, folder)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    system\n    namespaces\n")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    alone\n    system\n    namespaces\n"
+    )
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     env |= {"PATH": str(folder), "CI": "true" if ci else "false", "UNSTUCK_SYSTEM_SERIAL": "1"}
     return subprocess.run(
@@ -78,3 +92,14 @@ def test_only_system_tests_stay_together_on_one_worker(tmp_path: Path, folder: s
     done = run_pytest(tmp_path, "-n", "2", "-rP")
     ran = re.findall(r"ran on (\w+)", done.stdout)
     assert (len(ran), len(set(ran))) == (6, workers), done.stdout
+
+
+def test_beside_a_test_that_must_be_alone_no_other_runs(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(ALONE)
+    done = run_pytest(tmp_path, "-n", "3", "-rP")
+    found = re.findall(r"ran (\w+) ([\d.]+) ([\d.]+)", done.stdout)
+    assert len(found) == 18, done.stdout
+    ran = [(how, float(began), float(ended)) for how, began, ended in found]
+    for how, began, ended in ran:
+        beside = [one for one in ran if one[1] < ended and began < one[2]]
+        assert how == "beside" or beside == [(how, began, ended)]
