@@ -130,6 +130,12 @@ def exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(found.exit_status)
 
 
+def catches(pid: int, number: int) -> bool:
+    """Tell whether the process has a handler for that signal now; False when it is gone."""
+    _, _, mask = read(f"/proc/{pid}/status").partition("SigCgt:")
+    return bool(mask) and number > 0 and bool(int(mask.split()[0], 16) >> (number - 1) & 1)
+
+
 def environ(pid: int) -> dict[str, str]:
     """Environment the process was started with; empty when it may not be read."""
     pairs = read(f"/proc/{pid}/environ").split("\0")

@@ -298,7 +298,8 @@ class RankWatcher:
         report = page.report
         state = procfs.stat(self.pid)
         deaf = state is None or state.state in "TtZX" or freezer.frozen(self.pid)
-        if deaf or not report.get("stack_signal"):
+        # Not on the word of the page alone: after an exec the page is another program's.
+        if deaf or not procfs.catches(self.pid, report.get("stack_signal") or 0):
             self._stack_at = time.monotonic()
             return
         stale = time.monotonic() - page.beat_time > STALE

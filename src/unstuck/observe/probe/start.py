@@ -109,6 +109,9 @@ def _listen_for_stacks(path: str) -> int:
         faulthandler.enable(file=file, all_threads=True)
     if not _is_free(STACK_SIGNAL):
         return 0
+    # The interpreter's end puts back what was there before. That must not be the default action:
+    # a question that comes while a rank ends would kill it. (signal.signal: main thread only.)
+    ctypes.CDLL(None).signal(int(STACK_SIGNAL), int(signal.SIG_IGN))
     faulthandler.register(STACK_SIGNAL, file=file, all_threads=True, chain=False)
     return int(STACK_SIGNAL)
 

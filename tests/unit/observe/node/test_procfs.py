@@ -76,3 +76,15 @@ def test_environment_is_that_of_the_start(tmp_path: Path):
     with child(tmp_path, env=env) as asked:
         asked.do("__import__('os').environ.update(UNDER_TEST='later')")
         assert procfs.environ(asked.pid)["UNDER_TEST"] == "a=b=c"
+
+
+def test_signal_that_a_process_handles_now(tmp_path: Path):
+    number = signal.SIGRTMIN + 5
+    with child(tmp_path, "import signal\n") as asked:
+        asked.do("signal.signal(signal.SIGRTMIN + 5, lambda *_: None) and None")
+        assert procfs.catches(asked.pid, number)
+        assert not procfs.catches(asked.pid, number + 1)
+        asked.do("signal.signal(signal.SIGRTMIN + 5, signal.SIG_IGN) and None")
+        assert not procfs.catches(asked.pid, number)
+    assert not procfs.catches(NOBODY, number)
+    assert not procfs.catches(os.getpid(), 0)

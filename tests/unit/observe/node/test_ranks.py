@@ -161,6 +161,15 @@ def test_rank_that_does_not_listen_is_never_signalled(rank: Child, watcher: Rank
     assert rank.do("1") == 1
 
 
+def test_rank_that_became_another_program_is_not_signalled(rank: Child, watcher: RankWatcher):
+    rank.tell("os.execvp('sleep', ['sleep', '60'])")
+    until(lambda: Path(f"/proc/{rank.pid}/comm").read_text() == "sleep\n")
+    watcher.take_stack()
+
+    assert watcher.look(time.monotonic()).threads == ()
+    assert rank.process.poll() is None
+
+
 @pytest.mark.parametrize(
     ("end", "code"), [("os._exit(3)", 3), ("os._exit(0)", 0), ("os.kill(os.getpid(), 9)", -9)]
 )

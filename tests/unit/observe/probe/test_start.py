@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,9 +12,10 @@ import pytest
 
 from children import RANK, child, rank_env, until
 from pairs import Pair
-from unstuck.observe.node import recorder
+from unstuck.observe.node import procfs, recorder
 from unstuck.observe.node.ranks import STALE, RankWatcher
 from unstuck.observe.probe.page import PageReader
+from unstuck.observe.probe.start import STACK_SIGNAL
 
 FORK = """
 def fork_and_freeze(marker, go):
@@ -190,6 +192,19 @@ def test_orderly_end(tmp_path: Path):
     assert "MainThread" in threads
     assert "unstuck" not in threads
     assert rank.said() == ""
+
+
+def test_question_that_comes_while_the_interpreter_ends_kills_nobody(tmp_path: Path):
+    with child(tmp_path / "child", RANK, rank_env(tmp_path)) as rank:
+        # The C library calls this last of all, when the interpreter and its handlers are gone.
+        rank.do("ctypes.CDLL(None).on_exit(ctypes.CDLL(None).pause, None)")
+        assert procfs.catches(rank.pid, STACK_SIGNAL)
+        rank.tell("sys.exit(0)")
+        until(lambda: not procfs.catches(rank.pid, STACK_SIGNAL))
+        os.kill(rank.pid, STACK_SIGNAL)
+        os.kill(rank.pid, signal.SIGTERM)
+
+        assert rank.process.wait(60) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(
