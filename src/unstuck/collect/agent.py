@@ -31,7 +31,7 @@ from unstuck.model.exits import Exit
 from unstuck.model.frame import Frame
 from unstuck.model.order import Order
 from unstuck.model.rank import Process, RankState
-from unstuck.observe.node import newborn, overdue
+from unstuck.observe.node import newborn, overdue, procfs
 from unstuck.observe.node.pressure import PressureMeter
 from unstuck.observe.node.ranks import RankWatcher
 
@@ -43,6 +43,8 @@ EAGER_FOR = 3.0
 STALLED = 1.0
 STANDS = 5.0
 """A rank without progress for so long, and three times its usual, does not train any more."""
+PRIORITY = -10
+"""As for nice(1): lower comes first, and what a user starts has 0."""
 LAST_WORDS_AFTER = (0.0, 0.03, 0.05)
 """Pauses before the recorders of the others are read when a rank has died: its launcher ends
 them within a tenth of a second, and the last of them may only now come to the operation."""
@@ -161,14 +163,15 @@ class Agent:
     def _died(self, watcher: RankWatcher) -> None:
         if watcher.pidfd is not None:
             asyncio.get_running_loop().remove_reader(watcher.pidfd)
-        watcher.note_death(time.monotonic())
-        if watcher.exit_code != 0 and not self._reads_last_words:
+        now = time.monotonic()
+        if procfs.exit_code(watcher.pid) != 0 and not self._reads_last_words:
             self._reads_last_words = True
             # Before anything else: its launcher may end the others within milliseconds.
             for other in self._watchers.values():
-                if other.alive:
+                if other.alive and other is not watcher:
                     other.ask_last_words()
             self._begin(self._read_last_words())
+        watcher.note_death(now)
         self.look()
         self._urgent.set()
 
@@ -399,7 +402,17 @@ def main() -> None:
     # Ctrl-C belongs to the job; this process ends when the job has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     token = os.environ.pop("UNSTUCK_TOKEN")
+    _come_before_the_ranks()
     asyncio.run(_run(options, (host, int(port)), token))
+
+
+def _come_before_the_ranks() -> None:
+    """Take a core at once when something happens, where that is allowed; it needs 1 % of one.
+
+    Where all cores are busy, a rank that died is otherwise seen after the others were ended too.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, min(PRIORITY, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 async def _run(options: argparse.Namespace, hub: tuple[str, int], token: str) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstuck.observe.probe.current import current
 from unstuck.observe.probe.overtime import SectionTimeout
+from unstuck.observe.probe.waking import wake_main
 
 if TYPE_CHECKING:
     from unstuck.observe.probe.sections import Timed
@@ -74,7 +75,7 @@ def raise_in(one: "Timed") -> None:
     """Raise in the section's thread. Called by the watcher, which has just got the GIL."""
     if one.thread == current.main and _Handler.installed:
         _pending.append(one)
-        signal.pthread_kill(one.thread, SIGNAL)
+        wake_main(SIGNAL, lambda: one not in _pending)
     elif one.task is not None:
         one.loop.call_soon_threadsafe(_cancel, one)
     elif one.is_open:

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, TypeVar, overload
 
 from unstuck.observe.probe import link
+from unstuck.observe.probe.waking import wake_main
 
 SIGNAL = signal.SIGRTMIN + 7
 HOLD_LONGEST = 120.0
@@ -46,6 +47,7 @@ class _State:
     phase = ""
     seconds = 0.0
     pending: dict[str, Any] | None = None
+    handled = False
     heard: "set[int]"
     released: threading.Event
 
@@ -119,16 +121,15 @@ def _hear(message: dict[str, Any]) -> None:
         _state.released.set()
     if _state.pending is None:
         _state.pending = message
-        main = threading.main_thread().ident
-        if main is not None:
-            signal.pthread_kill(main, SIGNAL)
+        wake_main(SIGNAL, lambda: _state.handled)
 
 
 def _handle(_signal: int, _frame: FrameType | None) -> None:
     """In the main thread, as soon as it runs Python code again."""
     order = _state.pending
-    if order is None:
+    if order is None or _state.handled:
         return
+    _state.handled = True
     error = StallError(str(order.get("summary", "")), _verdict(order))
     if order.get("order") == "hook":
         _call_hooks(error)
@@ -168,6 +169,7 @@ def _forget() -> None:
     _state.subscription = None
     _state.handles = False
     _state.pending = None
+    _state.handled = False
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -1,7 +1,7 @@
 """Lines are found among millions of others and recognised, with and without hyperscan."""
 
 import sys
-from time import perf_counter
+from time import perf_counter, process_time
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -159,10 +159,10 @@ def test_both_ways_of_scanning_agree(
     ).map("".join)
 )
 def test_confirm_never_raises_and_stays_fast(kb: KnowledgeBase, line: str) -> None:
-    began = perf_counter()
+    began = process_time()
     Matcher(kb, hyperscan=False).confirm(line)
 
-    assert perf_counter() - began < 1
+    assert process_time() - began < 1
 
 
 def test_hyperscan_that_does_not_load_is_done_without(

@@ -1,6 +1,6 @@
 """Every record that we ship is right: it passes the checker, and each of its lines is tried."""
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,7 @@ PIECES = sorted(
 
 @given(st.lists(st.sampled_from(PIECES), max_size=200).map(" ".join))
 def test_no_line_makes_confirming_slow_or_fail(line: str) -> None:
-    began = perf_counter()
+    began = process_time()
     MATCHER.confirm(line)
 
-    assert perf_counter() - began < 1
+    assert process_time() - began < 1

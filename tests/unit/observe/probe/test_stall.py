@@ -144,3 +144,24 @@ def test_outside_of_a_watched_job_it_is_an_ordinary_function(monkeypatch: pytest
     assert stall.report() == {}
     with pytest.raises(ValueError, match="below 0"):
         unstuck.on_stall(timeout=-1.0)
+
+
+def test_order_whose_signal_came_too_early_to_wake_anybody_is_heard(run: Run):
+    done = run("""
+        import signal
+        real, sent = signal.pthread_kill, []
+        def loses_the_first(*args):
+            sent.append(args)
+            if len(sent) > 1:
+                real(*args)
+        signal.pthread_kill = loses_the_first
+        stall.attach()
+        subscribed.wait(10)
+        try:
+            order(1, "raise")
+            time.sleep(600)
+        except unstuck.StallError as error:
+            time.sleep(0.2)
+            print(error, len(sent))
+    """)
+    assert done.stdout == "rank 2 is stopped 2\n", done.stderr
