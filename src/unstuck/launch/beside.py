@@ -58,6 +58,8 @@ class Beside:
         self._live = live
         self._watchers = watchers
         self._seen = time.monotonic() + _COME_WITHIN
+        self._left = False
+        """All ranks had left in order when their pages were last there."""
 
     def run(self) -> None:
         """Watch until the last rank has been gone for long enough."""
@@ -78,8 +80,10 @@ class Beside:
         pages = list(self._live.glob("rank-*.page"))
         if any(_lives(page) for page in pages):
             self._seen = now
-        left = bool(pages) and all(_phase(page) == "exit" for page in pages)
-        return now - self._seen < (_LEFT if left else _BACK_WITHIN)
+        # An agent whose parent was killed removes the pages of its ranks when these have ended.
+        if pages:
+            self._left = all(_phase(page) == "exit" for page in pages)
+        return now - self._seen < (_LEFT if self._left else _BACK_WITHIN)
 
 
 def _lives(page: Path) -> bool:

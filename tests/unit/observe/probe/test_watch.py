@@ -78,7 +78,7 @@ def test_ranks_of_a_node_find_each_other_and_leave_nothing(ranks: list[Child], p
     ranks[0].do("import torch.distributed as dist")
     assert "unstuck" in ranks[0].do("dist.init_process_group.__code__.co_filename")
     assert [rank.leave() for rank in ranks] == [0, 0]
-    until(lambda: not beside(port) and not live.exists(), 30)
+    until(lambda: not beside(port) and not live.exists(), 60)
 
 
 def test_directory_of_somebody_else_is_not_used(tmp_path: Path, port: str):

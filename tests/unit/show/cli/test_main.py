@@ -63,6 +63,7 @@ def test_importing_main_loads_nothing_heavy() -> None:
         "unstuck.observe.probe.page",
         "unstuck.observe.probe.raising",
         "unstuck.observe.probe.sections",
+        "unstuck.observe.probe.waking",
         "unstuck.observe.probe.wrapping",
         "unstuck.show",
         "unstuck.show.cli",
