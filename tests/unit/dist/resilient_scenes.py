@@ -40,7 +40,7 @@ def loses_one(me: Rank, how: str) -> Any:
     last = me.size - 1
     seen: list[int] = []
 
-    @unstuck.resilient(min_ranks=2, checkpoint=4)
+    @unstuck.resilient(min_ranks=2, checkpoint=4, settle=5)
     def train(run: Resilient) -> Any:
         model, optimizer = _made(run)
         for step in run.steps(STEPS, model=model, optimizer=optimizer):
@@ -90,7 +90,7 @@ def comes_back(me: Rank) -> Any:
         happened.add(what)
         return new
 
-    @unstuck.resilient(min_ranks=2, checkpoint=4, patience=3.0)
+    @unstuck.resilient(min_ranks=2, checkpoint=4, patience=8.0, settle=5)
     def train(run: Resilient) -> Any:
         model, optimizer = _made(run)
         step = 0
