@@ -409,7 +409,7 @@ def main() -> None:
 def _come_before_the_ranks() -> None:
     """Take a core at once when something happens, where that is allowed; it needs 1 % of one.
 
-    Where all cores are busy, a rank that died is otherwise seen after the others were ended too.
+    Where all cores are busy, a death may otherwise be seen after the others were ended too.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, min(PRIORITY, os.getpriority(os.PRIO_PROCESS, 0)))
