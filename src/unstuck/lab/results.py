@@ -26,22 +26,36 @@ class Results:
 
     def add(self, run: Run) -> None:
         """Take a run in; it is in the file before the next one begins."""
-        self.runs.append(run)
+        self.runs = _take_in(self.runs, run)
         if self._file is not None:
             with self._file.open("ab") as file:
                 file.write(msgspec.json.encode(run) + b"\n")
 
     def has(self, scenario: str, number: int) -> bool:
-        """Tell whether this run was made already, or cannot be made on this machine."""
+        """Tell whether this run was made already, or cannot be made on this machine.
+
+        One that had trouble of its own measured nothing: the next session makes it again.
+        """
         own = [run for run in self.runs if run.scenario == scenario]
-        return any(run.number == number or run.skipped for run in own)
+        return any((run.number == number and not run.trouble) or run.skipped for run in own)
+
+
+def _take_in(runs: list[Run], new: Run) -> list[Run]:
+    """Add a run, in the place of one with the same number that had trouble."""
+    same = (new.scenario, new.number)
+    return [
+        *(run for run in runs if not (run.trouble and (run.scenario, run.number) == same)),
+        new,
+    ]
 
 
 def _read(file: Path) -> list[Run]:
     try:
         text = file.read_bytes() if file.exists() else b""
         *lines, torn = text.split(b"\n")
-        runs = [msgspec.json.decode(line, type=Run) for line in lines]
+        runs: list[Run] = []
+        for line in lines:
+            runs = _take_in(runs, msgspec.json.decode(line, type=Run))
         if torn:
             _drop(file, torn, len(text) - len(torn))
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from unstuck.errors import JobOverdueError, LabError
 from unstuck.lab.cgroups import Cgroup
+from unstuck.lab.clock import Clock
 from unstuck.lab.faults import Fired, Injection, Inside
 from unstuck.lab.hosts import Hosts
 from unstuck.lab.interrupts import Interrupts
@@ -156,12 +157,12 @@ class _Observation:
         self._resources = resources
         self._interrupts = interrupts
         self._say = say
-        self._started = time.time()
+        self._clock = Clock()
 
     def make(self) -> dict[str, Any]:
         healthy = self._scenario.kind == "healthy"
         seen = self._health() if healthy else self._fault()
-        return {**seen, "watched": round(time.time() - self._started, 3)}
+        return {**seen, "watched": round(self._clock.seconds(), 3)}
 
     def _fault(self) -> dict[str, Any]:
         injection = self._inject()
@@ -174,6 +175,7 @@ class _Observation:
         limit = self._scenario.limit
         self._say(f"waiting for the verdict, {limit:g} s at most")
         verdict = self._wait(lambda: next(iter(self._verdicts()), None), limit)
+        self._clock.check()
         if verdict is None:
             return {**proof, "seconds": None}
         return {**proof, **_read(verdict, fired), **self._heal(injection)}

@@ -32,3 +32,15 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, text
     with pytest.raises(LabError, match=r"notes\.txt does not hold the runs of a lab"):
         Results(file)
     assert file.read_text() == text
+
+
+def test_a_run_that_had_trouble_is_made_again_and_then_counts_once(tmp_path: Path) -> None:
+    file = tmp_path / "lab.jsonl"
+    Results(file).add(Run("sigkill", 1, trouble="the clock moved by +11.0 s"))
+    later = Results(file)
+    assert not later.has("sigkill", 1)
+    good = Run("sigkill", 1, "process-crash", seconds=0.4)
+    later.add(good)
+    assert later.runs == [good]
+    assert Results(file).runs == [good]
+    assert Results(file).has("sigkill", 1)
