@@ -43,18 +43,19 @@ class Membership:
         self._notes = notes
         self._world: Any = None
 
-    def meet(self, minimum: int, settle: float, seconds: float, lost: set[int]) -> None:
+    def meet(
+        self, minimum: int, settle: float, seconds: float, lost: Callable[[], set[int]]
+    ) -> None:
         """Agree with the other survivors on the members of the next round.
 
-        It is closed as soon as all members have come that are not `lost`; else when nobody new
-        came for `settle` seconds.
+        It is closed as soon as all members have come that are not `lost` by then; else when
+        nobody new came for `settle` seconds.
 
         Raises:
             LeftOutError: the others have agreed without this rank.
             RebuildError: fewer than `minimum` came in time, or no notes can be read.
         """
-        meeting = _Meeting(self, minimum, settle, time.monotonic() + seconds)
-        meeting.expected = set(self.members) - lost
+        meeting = _Meeting(self, minimum, settle, time.monotonic() + seconds, lost)
         number, members = _within(lambda: meeting.agree(self._notes()), seconds + 1.0)
         self.round, self.members = number, tuple(members)
 
@@ -124,13 +125,19 @@ class Membership:
 class _Meeting:
     """One attempt to agree."""
 
-    expected: set[int]
-
-    def __init__(self, me: Membership, minimum: int, settle: float, until: float) -> None:
+    def __init__(
+        self,
+        me: Membership,
+        minimum: int,
+        settle: float,
+        until: float,
+        lost: Callable[[], set[int]],
+    ) -> None:
         self._me = me
         self._minimum = minimum
         self._settle = settle
         self._until = until
+        self._lost = lost
 
     def agree(self, notes: Notes) -> tuple[int, list[int]]:
         """Join the round that is open; return the number of the next one, and the members."""
@@ -166,9 +173,10 @@ class _Meeting:
             here = {seat for seat, note in enumerate(came) if note is not None}
             if here != joined:
                 joined, changed = here, now
-            if now >= self._until:
+            late = now >= self._until
+            if late and len(joined) < self._minimum:
                 notes.write_first(f"{number}/members", json.dumps(self._too_few(joined)))
-            elif leads and self._is_complete(joined, now - changed):
+            elif late or (leads and self._is_complete(joined, now - changed)):
                 notes.write_first(f"{number}/members", json.dumps(sorted(joined)))
             time.sleep(_LOOK_EVERY)
 
@@ -181,7 +189,8 @@ class _Meeting:
         if len(joined) == self._me.size or quiet > self._settle:
             return True
         # Without a loss that is known, a member that is only late must not be left behind.
-        return len(self.expected) < len(self._me.members) and joined >= self.expected
+        expected = set(self._me.members) - self._lost()
+        return len(expected) < len(self._me.members) and joined >= expected
 
     def _too_few(self, joined: set[int]) -> str:
         return f"only {listed(joined)} came to go on, and at least {self._minimum} must"

@@ -146,6 +146,8 @@ class Resilient:
         callback = callbacks.on_verdict(self._hear)
         looker = threading.Thread(target=self._look, args=(over,), daemon=True)
         self._moved = time.monotonic()
+        if (roll := _roll()) is not None:
+            roll.prepare(self._neighbours())
         looker.start()
         try:
             yield
@@ -197,12 +199,12 @@ class Resilient:
         began = time.monotonic()
         before = self.members
         plan = rebuilding.plan_of(None)
-        lost = self._accused | self._gone()
+        lost = self._losses()
         rebuilding.give_up(plan)
         inside = self._meet(lost)
         while not self._connect(plan, began):
             # One of those who came is lost too: whoever is left meets again.
-            inside = self._meet(set()) and inside
+            inside = self._meet(set[int]) and inside
         self.losses += 1
         self._accused.clear()
         self._invited.clear()
@@ -227,7 +229,7 @@ class Resilient:
             return False
         return True
 
-    def _meet(self, lost: set[int]) -> bool:
+    def _meet(self, lost: Callable[[], set[int]]) -> bool:
         """Agree on the members; False: this rank was outside and has been let in."""
         settings = self._settings
         inside = not self.outside
@@ -236,26 +238,36 @@ class Resilient:
                 if self.outside:
                     self._membership.wait_outside(settings.back)
                     self.outside = False
-                self._membership.meet(
-                    settings.min_ranks, settings.settle, settings.timeout, lost - {self.seat}
-                )
+                self._membership.meet(settings.min_ranks, settings.settle, settings.timeout, lost)
             except LeftOutError:
                 tell(f"rank {self.seat} was left behind by the others and waits to be let in")
                 self.outside, inside = True, False
             else:
                 return inside
 
-    def _gone(self) -> set[int]:
-        """Return the members of this host whose processes have ended or are stopped."""
-        roll = rollcall.current(c10d._get_default_group()) if c10d.is_initialized() else None
-        if roll is None:
-            return set()
-        found: set[int] = set()
-        for place, seat in enumerate(self.members):
-            record = roll.record(place)
-            if record and state_of(record)[0] in ("gone", "stopped"):
-                found.add(seat)
-        return found
+    def _losses(self) -> Callable[[], set[int]]:
+        """Give how to see who is lost: whom the watchers named, and processes of this host.
+
+        One that was killed is still there when the others hear of it, and gone a moment later.
+        """
+        accused = self._accused - {self.seat}
+        roll = _roll()
+        known = [(self.members[rank], roll.record(rank)) for rank in self._neighbours() if roll]
+
+        def look() -> set[int]:
+            states = {seat: state_of(record)[0] for seat, record in known if record}
+            return accused | {seat for seat in states if states[seat] in ("gone", "stopped")}
+
+        return look
+
+    def _neighbours(self) -> list[int]:
+        """Return the other ranks of this host, of whose processes the kernel can tell."""
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", self._membership.size))
+        return [
+            rank
+            for rank, seat in enumerate(self.members)
+            if seat != self.seat and seat // here == self.seat // here
+        ]
 
     def _say(self, before: tuple[int, ...], took: float) -> None:
         left, came = set(before) - set(self.members), set(self.members) - set(before)
@@ -360,6 +372,10 @@ def _notes() -> Callable[[], Notes]:
         return lambda: HubNotes(place)
     store = respawned.first_store()
     return lambda: StoreNotes(store, place)
+
+
+def _roll() -> rollcall.RollCall | None:
+    return rollcall.current(c10d._get_default_group()) if c10d.is_initialized() else None
 
 
 def _remove(mark: str | None) -> None:

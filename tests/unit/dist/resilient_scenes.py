@@ -1,5 +1,6 @@
 """What the ranks of the tests of `@unstuck.resilient` do."""
 
+import itertools
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from unstuck.dist.membership import Membership
 from unstuck.dist.resilience import Resilient
 
 STEPS = 24
+SETTLE = 40.0
 
 
 def _made(run: Resilient) -> tuple[Any, Any]:
@@ -39,8 +41,9 @@ def loses_one(me: Rank, how: str) -> Any:
     """Train; in the middle the last rank dies, or fails by itself."""
     last = me.size - 1
     seen: list[int] = []
+    times: list[float] = []
 
-    @unstuck.resilient(min_ranks=2, checkpoint=4, settle=5)
+    @unstuck.resilient(min_ranks=2, checkpoint=4, settle=SETTLE if how == "dies" else 5)
     def train(run: Resilient) -> Any:
         model, optimizer = _made(run)
         for step in run.steps(STEPS, model=model, optimizer=optimizer):
@@ -51,13 +54,16 @@ def loses_one(me: Rank, how: str) -> Any:
                 raise ValueError("mine")
             _step(model, optimizer, step, run.seat)
             seen.append(step)
+            times.append(time.monotonic())
         return run.members, run.losses, dist.get_world_size(), run.share, _weights(model)
 
     try:
-        return *(train() or ()), seen
+        found = train() or ()
     except ValueError as error:
         dist.leave()
         return f"{error}"
+    longest = max(after - before for before, after in itertools.pairwise(times))
+    return *found, seen, longest
 
 
 def loses_another_while_it_regroups(me: Rank, second: int, where: str) -> Any:

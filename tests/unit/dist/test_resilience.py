@@ -10,12 +10,13 @@ from ranks import play
 def test_the_survivors_of_a_dead_rank_go_on_from_the_last_copy() -> None:
     found = play(3, scenes.loses_one, "dies")
     assert found[2] == "exit -9"
-    members, losses, size, share, weights, seen = found[0]
+    members, losses, size, share, weights, seen, longest = found[0]
     assert (members, losses, size) == ((0, 1), 1, 2)
     assert share == pytest.approx(2 / 3)
     assert weights == found[1][4], "the state is the same in all ranks"
     again = seen.index(8, seen.index(9))
     assert seen == [*range(10), *range(8, scenes.STEPS)], seen[again:]
+    assert longest < scenes.SETTLE, f"{longest:.1f} s for one known to be gone"
 
 
 @pytest.mark.parametrize(("second", "where"), [(2, "connect"), (0, "store")])
