@@ -25,14 +25,15 @@ def find_healed(job: Job) -> Finding | None:
     lonely = _cut_off(job, back, hosts)
     cut_off = [state for state in job.states.values() if state.host in lonely]
     culprits = ranks_named(cut_off, _WAS_CUT_OFF, seconds)
+    waiting = set[int]() if _goes_on(job, seconds) else set(job.states)
     return Finding(
         cause=Cause.NETWORK_PARTITION,
         confidence=Confidence.CERTAIN,
-        because=f"the agent on {hosts_text(hosts)} lived through it and tells its own side{lived}",
+        because=_because(hosts) + lived,
         culprits=culprits,
-        victims=tuple(sorted(job.states.keys() - {one.rank for one in culprits})),
+        victims=tuple(sorted(waiting - {one.rank for one in culprits})),
         seconds=seconds,
-        summary=_summary(hosts, lonely, hub, seconds),
+        summary=_summary(hosts, lonely, hub, seconds) + ("" if waiting else " The job goes on."),
         evidence=tuple(item for node in back[:_MOST_ITEMS] for item in _story(node, hub)),
         cut=tuple(cut for node in back for cut in _past_cuts(node, hub)),
         over=True,
@@ -49,6 +50,19 @@ def _cut_off(job: Job, back: list[NodeState], hosts: list[str]) -> list[str]:
         return hosts
     together = all({*hosts} - {node.host} <= {*node.heard} for node in back)
     return here if len(here) < len(hosts) and together else []
+
+
+def _goes_on(job: Job, seconds: float) -> bool:
+    """Tell whether every rank has moved since: through the cut nothing that all share came."""
+    ended = any(state.process.gone_for is not None for state in job.states.values())
+    moved = all(state.stalled_for < seconds / 2 for state in job.live)
+    return bool(job.live) and moved and not ended
+
+
+def _because(hosts: list[str]) -> str:
+    if len(hosts) == 1:
+        return f"the agent on {hosts[0]} lived through it and tells its own side"
+    return f"the agents on {hosts_text(hosts)} lived through it and tell their own side"
 
 
 def _summary(hosts: list[str], lonely: list[str], hub: str, seconds: float) -> str:

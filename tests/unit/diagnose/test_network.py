@@ -314,6 +314,15 @@ def test_node_that_comes_back_with_its_story_was_cut_off_and_has_not_failed():
     }
 
 
+def test_job_that_moves_again_when_the_story_comes_is_not_said_to_wait():
+    waits = back(Net(stalled=7.0)).must()
+    assert waits.victims == (0, 1, 2, 3)
+    moves = back(Net(stalled=0.1)).must()
+    assert moves.victims == ()
+    assert moves.summary.endswith("It works again. The job goes on.")
+    assert advise(moves).do[0].startswith("nothing for the job: it goes on")
+
+
 def test_story_tells_that_only_one_way_was_lost():
     verdict = back(Net(), heard=("host0", "host1"), unheard=()).must()
     assert verdict.cut == (CutLink("host2", "host0", 7.2),)
@@ -354,7 +363,7 @@ def test_advice_names_both_ends_and_changes_after_the_heal():
     assert "`ping -c 3 host1`" in during.do[0]
     assert "`ping -c 3 host2`" in during.do[0]
     assert any("raise the timeout" in item for item in during.dont)
-    after = advise(back(Net()).must())
+    after = advise(back(Net(stalled=7.0)).must())
     assert "7 s more" in after.do[0]
     assert after.dont[0] == "do not drain host2: the node did not fail, its network did"
 

@@ -44,15 +44,22 @@ def _healed(facts: Facts) -> Advice:
     seconds = max((cut.seconds for cut in verdict.cut), default=0.0)
     named = verdict.culprits or not verdict.cut
     host = facts.address if named else verdict.cut[0].source
+    why = f"on {host}: `dmesg -T | grep -i link` (why it was cut), then the switch"
+    drain = f"do not drain {host}: the node did not fail, its network did"
+    if not verdict.victims:
+        return Advice(
+            do=("nothing for the job: it goes on and has lost nothing but time", why),
+            dont=(drain, "do not restart it: every rank moves again"),
+        )
     return Advice(
         do=(
             f"give it about {max(seconds, 5.0):.0f} s more: gloo's connections outlive a cut of "
             "minutes, TCP only resends ever more rarely",
             "if a rank has timed out, or all still wait after that: restart from the checkpoint",
-            f"on {host}: `dmesg -T | grep -i link` (why it was cut), then the switch",
+            why,
         ),
         dont=(
-            f"do not drain {host}: the node did not fail, its network did",
+            drain,
             "do not restart at once: the job may go on by itself and lose nothing",
         ),
     )
