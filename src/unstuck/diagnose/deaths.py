@@ -70,11 +70,12 @@ def find_deaths(job: Job) -> Deaths:
     first = max((death.age for death in sure), default=0.0)
     roots: list[Death] = []
     followers: list[Death] = []
-    together = [death for death in sure if _terminated(death)]
+    cleared = [gone for death in sure if (gone := _cleared_away(death)) is not None]
+    explained = [d.age for d in sure if not _vanished(d.state) and not _follows(d, first)]
     for death in sure:
         follows = (
             _follows(death, first)
-            or _shares_end(death, together)
+            or _may_be_cleared_away(death, cleared, explained)
             or _follows_leaver(death, leavers, sufferers)
         )
         follows = follows and not _is_lone_target(job, death)
@@ -180,10 +181,21 @@ def _ended_at_one_stroke(job: Job, terminated: list[Death], lead: float) -> bool
     return one_host and len(ages) >= 2 and 2 * (max(ages) - min(ages)) < lead
 
 
-def _shares_end(death: Death, terminated: list[Death]) -> bool:
-    """A process of which nothing is known, gone when others beside it were terminated."""
-    near = any(death.age - other.age < AHEAD for other in terminated)
-    return _vanished(death.state) and near
+def _cleared_away(death: Death) -> float | None:
+    """Tell how long ago a launcher ended this process, which may have failed before."""
+    gone = death.state.process.gone_for
+    return gone if death.signal == signal.SIGTERM else None
+
+
+def _may_be_cleared_away(death: Death, cleared: list[float], explained: list[float]) -> bool:
+    """Of a process nothing is known; its launcher may have ended it after another one's death.
+
+    It is gone after one that died for a reason of its own, or together with those that were ended.
+    """
+    if not _vanished(death.state):
+        return False
+    after = any(age >= death.age for age in explained)
+    return after or any(death.age - gone < AHEAD for gone in cleared)
 
 
 def _is_lone_target(job: Job, death: Death) -> bool:

@@ -160,6 +160,21 @@ def test_a_rank_gone_without_a_word_is_the_root_though_its_end_was_seen_after_th
     assert verdict.victims == (0, 2, 3)
 
 
+@pytest.mark.parametrize("code", [-11, None])
+def test_a_rank_gone_without_a_word_after_the_crash_was_ended_by_its_launcher(
+    code: int | None,
+) -> None:
+    """Rank 2 crashes; rank 0 sleeps between two collectives when torchrun ends everybody."""
+    scene = job(4).end(2, code, 0.411).end(0, None, 0.341)
+    scene.progress(2, "0", enqueued=39, completed=39)
+    for rank, gone in ((1, 0.337), (3, 0.367)):
+        scene.fail(rank, "RuntimeError", CLOSED, 0.435).end(rank, -15, gone, "exception")
+        scene.progress(rank, "0", enqueued=41, completed=41)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.PROCESS_CRASH, [2])
+    assert verdict.victims == (0, 1, 3)
+
+
 def _one_is_left_over(gone: float = 1.655, complaint: float = 1.676) -> Scene:
     """A ring of sends: rank 1 is gone, rank 2 misses it, the launcher ends the others."""
     scene = job(4, {}).end(1, None, gone).end(0, -15, 1.609).end(3, -15, 1.615)
