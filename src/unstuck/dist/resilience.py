@@ -262,7 +262,8 @@ class Resilient:
 
     def _neighbours(self) -> list[int]:
         """Return the other ranks of this host, of whose processes the kernel can tell."""
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", self._membership.size))
+        said = os.environ.get("LOCAL_WORLD_SIZE", "")
+        here = max(1, int(said)) if said.isdecimal() else self._membership.size
         return [
             rank
             for rank, seat in enumerate(self.members)
