@@ -8,7 +8,7 @@ MOST = 0.5
 """Seconds that a clock may be corrected by without spoiling a measurement of seconds."""
 
 
-def offset() -> float:
+def _offset() -> float:
     """Give by how much the clock on the wall is ahead of the one that stands still in a sleep."""
     return time.time() - time.monotonic()
 
@@ -21,7 +21,7 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._offset = offset()
+        self._offset = _offset()
         self._began = time.monotonic()
 
     def seconds(self) -> float:
@@ -34,7 +34,7 @@ class Clock:
         Raises:
             LabError: the machine was suspended, or its clock was set.
         """
-        moved = offset() - self._offset
+        moved = _offset() - self._offset
         if abs(moved) > MOST:
             raise LabError(
                 f"the clock moved by {moved:+.1f} s: the machine was suspended, or the clock set"

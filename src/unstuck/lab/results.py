@@ -21,12 +21,17 @@ class Results:
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
-        self.runs: list[Run] = _read(file) if file else []
-        self.taken_over = len(self.runs)
+        self._made = _by_number(_read(file)) if file else {}
+        self.taken_over = len(self._made)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All of them; where one was made again, the later one."""
+        return list(self._made.values())
 
     def add(self, run: Run) -> None:
         """Take a run in; it is in the file before the next one begins."""
-        self.runs = _take_in(self.runs, run)
+        self._made |= _by_number([run])
         if self._file is not None:
             with self._file.open("ab") as file:
                 file.write(msgspec.json.encode(run) + b"\n")
@@ -40,22 +45,15 @@ class Results:
         return any((run.number == number and not run.trouble) or run.skipped for run in own)
 
 
-def _take_in(runs: list[Run], new: Run) -> list[Run]:
-    """Add a run, in the place of one with the same number that had trouble."""
-    same = (new.scenario, new.number)
-    return [
-        *(run for run in runs if not (run.trouble and (run.scenario, run.number) == same)),
-        new,
-    ]
+def _by_number(runs: list[Run]) -> dict[tuple[str, int], Run]:
+    return {(run.scenario, run.number): run for run in runs}
 
 
 def _read(file: Path) -> list[Run]:
     try:
         text = file.read_bytes() if file.exists() else b""
         *lines, torn = text.split(b"\n")
-        runs: list[Run] = []
-        for line in lines:
-            runs = _take_in(runs, msgspec.json.decode(line, type=Run))
+        runs = [msgspec.json.decode(line, type=Run) for line in lines]
         if torn:
             _drop(file, torn, len(text) - len(torn))
     except OSError as error:

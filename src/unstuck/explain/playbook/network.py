@@ -49,7 +49,7 @@ def _healed(facts: Facts) -> Advice:
     if not verdict.victims:
         return Advice(
             do=("nothing for the job: it goes on and has lost nothing but time", why),
-            dont=(drain, "do not restart it: every rank moves again"),
+            dont=(drain, "do not restart it: every rank is moving"),
         )
     return Advice(
         do=(
