@@ -32,6 +32,7 @@ from unstuck.diagnose import slow
 from unstuck.diagnose.host import explain_rank
 from unstuck.diagnose.knobs import live
 from unstuck.diagnose.patience import learned_patience
+from unstuck.diagnose.standing import all_move
 from unstuck.diagnose.verdict import diagnose
 from unstuck.diagnose.words import ranks_text
 from unstuck.errors import UnstuckError
@@ -43,7 +44,6 @@ from unstuck.model.knob import JobSettings
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
 
-_MOVES = 1.0
 _KEEP_SETTINGS_EVERY = 5.0
 _STARTS_WITHIN = 2.0
 """Seconds in which the probe of a rank may still be on its way to its first report."""
@@ -197,7 +197,7 @@ class Pipeline:
             return
         part = {*verdict.victims, *(culprit.rank for culprit in verdict.culprits)}
         states = [state for state in snapshot.ranks if state.rank in part]
-        if all(s.stalled_for < _MOVES and s.process.gone_for is None for s in states):
+        if all_move(states):
             self._open = None
             self._history = policy.after_recovery(verdict, self._history)
             say("the job moves again")
@@ -246,7 +246,7 @@ class Pipeline:
 def _all_move(snapshot: Snapshot) -> bool:
     if not 0 < snapshot.world_size <= len(snapshot.ranks):
         return False
-    return all(s.stalled_for < _MOVES and s.process.gone_for is None for s in snapshot.ranks)
+    return all_move(snapshot.ranks)
 
 
 def main() -> None:

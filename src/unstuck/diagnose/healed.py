@@ -2,7 +2,7 @@
 
 from unstuck.diagnose.finding import Finding
 from unstuck.diagnose.network import all_hosts, ranks_named
-from unstuck.diagnose.standing import Job
+from unstuck.diagnose.standing import Job, all_move
 from unstuck.diagnose.words import hosts_text, ranks_text, seconds_text
 from unstuck.model.snapshot import NodeState
 from unstuck.model.verdict import Cause, Confidence, CutLink, Evidence
@@ -25,7 +25,7 @@ def find_healed(job: Job) -> Finding | None:
     lonely = _cut_off(job, back, hosts)
     cut_off = [state for state in job.states.values() if state.host in lonely]
     culprits = ranks_named(cut_off, _WAS_CUT_OFF, seconds)
-    waiting = set[int]() if _goes_on(job, seconds) else set(job.states)
+    waiting = set[int]() if all_move(job.states.values()) else set(job.states)
     return Finding(
         cause=Cause.NETWORK_PARTITION,
         confidence=Confidence.CERTAIN,
@@ -50,13 +50,6 @@ def _cut_off(job: Job, back: list[NodeState], hosts: list[str]) -> list[str]:
         return hosts
     together = all({*hosts} - {node.host} <= {*node.heard} for node in back)
     return here if len(here) < len(hosts) and together else []
-
-
-def _goes_on(job: Job, seconds: float) -> bool:
-    """Tell whether every rank has moved since: through the cut nothing that all share came."""
-    ended = any(state.process.gone_for is not None for state in job.states.values())
-    moved = all(state.stalled_for < seconds / 2 for state in job.live)
-    return bool(job.live) and moved and not ended
 
 
 def _because(hosts: list[str]) -> str:

@@ -1,6 +1,7 @@
 """Where each rank stands: seen and alive, stopped, gone, silent, unseen or never there."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -18,6 +19,8 @@ _USUAL = 0.3
 """Seconds within which an agent hears its peers while all is well."""
 _MOST_BEFORE = 1.0
 """So long before its last frame, at most, a node counts as out of touch."""
+_MOVES = 1.0
+"""A rank that came further within so many seconds moves."""
 
 
 class Standing(Enum):
@@ -113,6 +116,16 @@ def has_ended(state: RankState) -> bool:
     """Tell whether the process of a rank is gone (or only waits to be reaped)."""
     process = state.process
     return process.gone_for is not None or process.state in _ENDED
+
+
+def all_move(states: Iterable[RankState]) -> bool:
+    """Tell whether every one of these ranks has come further just now.
+
+    Example:
+        >>> all_move([])
+        True
+    """
+    return all(s.stalled_for < _MOVES and s.process.gone_for is None for s in states)
 
 
 def _stand(state: RankState, unseen: set[str], silent: dict[str, float]) -> Standing:

@@ -363,7 +363,7 @@ def test_advice_names_both_ends_and_changes_after_the_heal():
     assert "`ping -c 3 host1`" in during.do[0]
     assert "`ping -c 3 host2`" in during.do[0]
     assert any("raise the timeout" in item for item in during.dont)
-    after = advise(back(Net(stalled=7.0)).must())
+    after = advise(back(Net()).must())
     assert "7 s more" in after.do[0]
     assert after.dont[0] == "do not drain host2: the node did not fail, its network did"
 
