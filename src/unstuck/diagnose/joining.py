@@ -27,6 +27,7 @@ from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence
 QUIET = 5.0
 """For a rank that neither works nor imports anything before it joins."""
 _BEFORE = ("born", "start")
+_COME = ("init", "run")
 _MOST_NAMED = 64
 _MOST_ITEMS = 5
 
@@ -37,7 +38,8 @@ def find_unjoined(job: Job) -> list[Finding]:
     seconds = max((state.stalled_for for state in waiting), default=0.0)
     if seconds < SURE_AFTER:
         return []
-    usual = max(state.age - state.stalled_for for state in waiting)
+    # Ranks that are out of it already have come too: pages of one moment differ by a beat.
+    usual = max(state.age - state.stalled_for for state in job.live if state.phase in _COME)
     found = [
         *_unable(job, seconds),
         *_late(job, seconds, usual),

@@ -54,6 +54,14 @@ def test_where_all_ranks_start_slowly_a_late_one_gets_twice_as_long() -> None:
     assert not silent(scene.change(2, age=41.0))
 
 
+def test_nobody_is_late_when_ranks_are_through_and_a_page_is_a_beat_behind() -> None:
+    scene = joining(9.0).sleep(2, 12.0, phase="start", groups=(), age=13.0)
+    assert not silent(scene)
+    for rank in (1, 3):
+        scene.change(rank, phase="run", stalled_for=0.0)
+    assert silent(scene)
+
+
 def test_a_stopped_rank_needs_no_patience() -> None:
     verdict = verdict_of(joining(2.5).stop(2, 2.4))
     assert (verdict.cause, culprits(verdict)) == (Cause.PROCESS_STOPPED, [2])
