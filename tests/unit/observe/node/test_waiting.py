@@ -11,6 +11,7 @@ import pytest
 
 from children import Child, child, until
 from unstuck.model.waiting import HostWait
+from unstuck.observe.node import procfs
 from unstuck.observe.node.waiting import HostWaitReader, children
 
 WORK = """
@@ -86,6 +87,7 @@ def test_the_writer_of_a_pipe_is_named_and_not_its_other_readers(rank: Child):
 def test_the_child_that_must_end_is_told_from_its_siblings(rank: Child):
     rank.do("sleeper().pid")
     awaited = rank.do("fork_with_held_lock()")
+    until(lambda: "futex" in procfs.waits_in(awaited))
     rank.tell(f"os.waitpid({awaited}, 0)")
     found = wait_of(rank, "child")
 
