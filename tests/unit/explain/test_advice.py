@@ -52,6 +52,8 @@ def test_playbook_covers_the_whole_vocabulary() -> None:
     [
         (Cause.PROCESS_STOPPED, "is stopped (state T)", "on node7: `kill -CONT 4711`"),
         (Cause.PROCESS_STOPPED, "is held by a debugger", "TracerPid"),
+        (Cause.NEVER_JOINED, "has not called init_process_group: it is asleep", "py-spy dump"),
+        (Cause.NEVER_JOINED, "ended successfully without joining the process group", "way out"),
         (Cause.PROCESS_STOPPED, "is held by the freezer of its group", "docker unpause"),
         (Cause.STRAGGLER, "takes 290 ms a step for itself", "py-spy record -d 20"),
         (Cause.RESOURCE_CONTENTION, "waits for a free core 50% of the time", "top -b -n 1"),
@@ -95,6 +97,13 @@ def test_first_thing_to_do_follows_what_the_culprit_does(
     cause: Cause, doing: str, words: str
 ) -> None:
     assert words in advise(verdict(cause, doing)).do[0]
+
+
+def test_only_a_rank_that_nobody_saw_is_looked_for_in_the_launchers_log() -> None:
+    unseen = advise(verdict(Cause.NEVER_JOINED, "was never seen", pid=0))
+    late = advise(verdict(Cause.NEVER_JOINED, "has not called init_process_group: it is asleep"))
+    assert "launcher's log" in unseen.do[0]
+    assert not any("launcher's log" in item or "nc -vz" in item for item in late.do)
 
 
 def test_mismatch_of_which_nobody_knows_whose_it_is_asks_all_ranks() -> None:

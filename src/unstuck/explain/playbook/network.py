@@ -81,7 +81,11 @@ def node_failure(facts: Facts) -> Advice:
 
 
 def never_joined(facts: Facts) -> Advice:
-    """Find the ranks that did not start, or cannot reach the others."""
+    """Find the ranks that did not start, cannot reach the others, or do something else first."""
+    if facts.does("ended successfully"):
+        return _ended_before_joining(facts)
+    if facts.first.pid:
+        return _not_there_yet(facts)
     return Advice(
         do=(
             f"see in the launcher's log on {facts.host} whether {facts.who} was started",
@@ -91,6 +95,35 @@ def never_joined(facts: Facts) -> Advice:
         dont=(
             facts.no_longer_timeout("a rank that was not started never comes"),
             "do not raise --max-restarts: the next attempt waits for the same rank",
+        ),
+    )
+
+
+def _ended_before_joining(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            f"find the way out that {facts.who} took before init_process_group: a return, "
+            "sys.exit, an `if` on the rank",
+            f"read the last lines that {facts.who} printed on {facts.host}",
+            "start as many ranks as join: --nproc-per-node, --nnodes",
+        ),
+        dont=(
+            facts.no_longer_timeout("a process that has ended never comes"),
+            "do not raise --max-restarts: the next attempt takes the same way out",
+        ),
+    )
+
+
+def _not_there_yet(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host(f"py-spy dump --pid {facts.pid}", "twice: does the line move"),
+            f"if it does not: see what {facts.who} waits for{facts.place}, and limit that wait",
+            "if it does: do that work before the launch, or on every rank alike",
+        ),
+        dont=(
+            "do not look at addresses and ports: its process runs and has not come to them yet",
+            facts.no_longer_timeout("that helps only if the line moves"),
         ),
     )
 
