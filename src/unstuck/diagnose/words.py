@@ -10,6 +10,8 @@ _MOST_HOLES = 3
 _MANY = 8
 _MOST_RUNS = 6
 _MOST_HOSTS = 4
+_NO_DESCRIPTION = ("", "undefined")
+"""What `new_group` calls a group that got no `group_desc`."""
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
@@ -21,6 +23,16 @@ def ranks_text(ranks: Iterable[int]) -> str:
     """
     found = sorted(set(ranks))
     return f"rank {found[0]}" if len(found) == 1 else f"ranks {_compress(found)}"
+
+
+def group_text(name: str, description: str) -> str:
+    """Name a process group: by its description, unless torch made that up.
+
+    Example:
+        >>> group_text("3", "undefined")
+        'group 3'
+    """
+    return f"group {name}" if description in _NO_DESCRIPTION else description
 
 
 def numbers_text(numbers: Iterable[int]) -> str:

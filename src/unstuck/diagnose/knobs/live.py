@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from unstuck.diagnose.knobs.words import duration
 from unstuck.diagnose.patience import patience
-from unstuck.diagnose.words import ranks_text
+from unstuck.diagnose.words import group_text, ranks_text
 from unstuck.model.knob import JobSettings, Knob, Layer, Origin
 from unstuck.model.rank import GroupProgress
 from unstuck.model.snapshot import Snapshot
@@ -94,8 +94,7 @@ def _groups(snapshot: Snapshot) -> list[Knob]:
 def _shown(group: GroupProgress) -> str:
     if group.description == "default_pg":
         return "default process group"
-    plain = group.description in ("", "undefined")
-    return f"group {group.name}" if plain else group.description
+    return group_text(group.name, group.description)
 
 
 def _group(name: str, seconds: float, backend: str) -> Knob:

@@ -23,7 +23,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from unstuck.diagnose.words import numbers_text, ranks_text
+from unstuck.diagnose.words import group_text, numbers_text, ranks_text
 from unstuck.explain.report import wording
 from unstuck.model.verdict import Cause, Culprit, Verdict
 
@@ -239,7 +239,7 @@ class Block:
     def waits(self) -> list[Text]:
         """Return who waits in what, for how long, behind whom."""
         verdict, stuck = self.verdict, self.verdict.stuck
-        waiting = (stuck.waiting if stuck else ()) or verdict.victims
+        waiting = self._waiting()
         if not waiting:
             return self._chain()
         who = ranks_text(waiting)
@@ -251,7 +251,7 @@ class Block:
             )
         if stuck is None:
             return self.row("waits", "dim", f"{who}{since}") + self._chain()
-        name = self.clean(stuck.description or f"group {stuck.group}")
+        name = self.clean(group_text(stuck.group, stuck.description))
         op = stuck.op.rsplit(":", 1)[-1]
         text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
         lines = self.row("waits", "dim", text)
@@ -260,8 +260,16 @@ class Block:
         for part in [line] if len(line) <= self.room else details:
             lines += self.row("", "", part)
         if behind:
-            lines += self.row("", "", f"{ranks_text(behind)} wait behind them")
+            # Most wait behind those; some may have ended by it.
+            lines += self.row("", "", f"also affected: {ranks_text(behind)}")
         return lines + self._chain()
+
+    def _waiting(self) -> tuple[int, ...]:
+        """Who waits for the culprits; one that runs something else in its place is not in it."""
+        verdict, stuck = self.verdict, self.verdict.stuck
+        inside = (stuck.waiting if stuck else ()) or verdict.victims
+        blamed = {culprit.rank for culprit in verdict.culprits}
+        return tuple(rank for rank in inside if rank not in blamed) or inside
 
     def _since(self) -> str:
         verdict = self.verdict

@@ -351,6 +351,25 @@ def test_verdict_without_culprit_and_summary_still_says_so() -> None:
     assert "no rank to blame was found" in render(verdict, width=80, colour=False)
 
 
+def test_culprit_that_runs_something_else_is_not_among_those_who_wait() -> None:
+    everyone = msgspec.structs.replace(all_reduce(4, ()), waiting=(0, 1, 2, 3))
+    verdict = msgspec.structs.replace(
+        ONE_OF_FOUR, cause=Cause.COLLECTIVE_MISMATCH, victims=(0, 1, 3), stuck=everyone
+    )
+    assert "waits  ranks 0,1,3 in all_reduce" in render(verdict, width=80, colour=False)
+
+
+def test_rank_that_waits_elsewhere_or_ended_by_it_is_called_affected() -> None:
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, stuck=all_reduce(4, (1, 2)))
+    assert "also affected: rank 1\n" in render(verdict, width=80, colour=False)
+
+
+def test_group_without_a_description_goes_by_its_number() -> None:
+    unnamed = msgspec.structs.replace(all_reduce(4, (2,)), group="3", description="undefined")
+    verdict = msgspec.structs.replace(ONE_OF_FOUR, stuck=unnamed)
+    assert "number 1204 of group 3 (4 ranks)" in render(verdict, width=80, colour=False)
+
+
 class Terminal(io.TextIOWrapper):
     """A stream that claims to be a terminal of the default size."""
 
