@@ -67,6 +67,40 @@ def test_playbook_covers_the_whole_vocabulary() -> None:
         (Cause.HOST_DEADLOCK, "waits for the disk (uninterruptible)", "/proc/4711/stack"),
         (Cause.HOST_DEADLOCK, "waits for data from a pipe", "/proc/4711/fd"),
         (Cause.HOST_DEADLOCK, "waits for a lock", "py-spy dump --locals --pid 4711"),
+        (Cause.HOST_DEADLOCK, "waits for the lock of a file", "`lslocks`"),
+        (
+            Cause.HOST_DEADLOCK,
+            "waits for the lock of file /data/index, held by process 77 (rsync)",
+            "etime,cmd -p 77`",
+        ),
+        (
+            Cause.HOST_DEADLOCK,
+            "waits until the pipe that it writes to is read by process 77 (sleep)",
+            "etime,cmd -p 77`",
+        ),
+        (Cause.HOST_DEADLOCK, "waits until a pipe is read", "/proc/4711/fd"),
+        (
+            Cause.HOST_DEADLOCK,
+            "waits for its child process 77 (python a.py, 5), 78, which is stopped",
+            "`kill -CONT 77 78`",
+        ),
+        (
+            Cause.HOST_DEADLOCK,
+            "waits for its child process 77 (python), which waits for a lock itself",
+            "py-spy dump --pid 77`",
+        ),
+        (
+            Cause.COLLECTIVE_MISMATCH,
+            "is in a collective and has not called new_group",
+            "call new_group on every rank",
+        ),
+        (Cause.COLLECTIVE_MISMATCH, "is in new_group", "call new_group on every rank"),
+        (
+            Cause.COLLECTIVE_MISMATCH,
+            "waits in send #1 to rank 3 (tag 0), which nobody answers",
+            "each send needs one recv",
+        ),
+        (Cause.COLLECTIVE_MISMATCH, "runs broadcast as #31 of group 0", "same operation, shape"),
         (Cause.PROCESS_CRASH, "failed with ValueError: worker got signal 9", "fix what rank 2"),
         (Cause.PROCESS_CRASH, "was killed by SIGKILL", "dmesg"),
         (Cause.PROCESS_CRASH, "is gone without a word", "dmesg"),
@@ -110,6 +144,13 @@ def test_mismatch_of_which_nobody_knows_whose_it_is_asks_all_ranks() -> None:
     nobody = msgspec.structs.replace(verdict(Cause.COLLECTIVE_MISMATCH), culprits=())
     assert "print what each rank is about to issue" in advise(nobody).do[0]
     assert "rank 2" in advise(verdict(Cause.COLLECTIVE_MISMATCH)).do[0]
+
+
+def test_no_side_of_an_even_inversion_is_said_to_have_the_other_order() -> None:
+    odd = verdict(Cause.ORDER_INVERSION)
+    even = msgspec.structs.replace(odd, confidence=Confidence.POSSIBLE)
+    assert "rank 2 has the other one" in advise(odd).do[0]
+    assert "the other one" not in advise(even).do[0]
 
 
 def test_dead_end_names_who_never_issued_the_operation() -> None:

@@ -1,12 +1,17 @@
 """The training script: ranks that disagree, leave, or are busy with something else."""
 
 from unstuck.explain.playbook.facts import Advice, Facts
+from unstuck.model.verdict import Confidence
 
 _NO_SUCH_SETTING = "do not set NCCL_TIMEOUT or TORCH_DIST_TIMEOUT: nothing reads them"
 
 
 def collective_mismatch(facts: Facts) -> Advice:
     """Make all ranks issue the same operation."""
+    if "new_group" in facts.first.doing:
+        return _new_group(facts)
+    if facts.does("nobody answers", "counterpart of a message"):
+        return _message(facts)
     if facts.verdict.culprits:
         compare = f"compare the call of {facts.who}{facts.place} with the others'"
     else:
@@ -24,12 +29,43 @@ def collective_mismatch(facts: Facts) -> Advice:
     )
 
 
-def order_inversion(facts: Facts) -> Advice:
-    """Make all ranks take the groups in one order."""
+def _new_group(facts: Facts) -> Advice:
     return Advice(
         do=(
-            f"issue the two groups' collectives in one order on all ranks; {facts.who} has "
-            f"the other one{facts.place}",
+            "call new_group on every rank, in one order, also where the rank is no member; "
+            f"{facts.who} went another way{facts.place}",
+            "or pass use_local_synchronization=True: then only the members call it",
+        ),
+        dont=(
+            "do not add a barrier around it: who skips new_group skips that too",
+            facts.no_longer_timeout("a rank that does not call new_group never comes to it"),
+        ),
+    )
+
+
+def _message(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            f"read the message of {facts.who}{facts.place} beside its peer's code: each send "
+            "needs one recv with the same two ranks, tag and group",
+            "let one condition, the same on both ranks, decide whether it is exchanged",
+        ),
+        dont=(
+            "do not make it isend or irecv instead: without a counterpart it never completes",
+            facts.no_longer_timeout("nobody posts the other side by waiting"),
+        ),
+    )
+
+
+def order_inversion(facts: Facts) -> Advice:
+    """Make all ranks take the groups in one order."""
+    if facts.verdict.confidence is Confidence.POSSIBLE:  # no order has a majority
+        odd = f"compare {facts.who}"
+    else:
+        odd = f"{facts.who} {'have' if facts.several else 'has'} the other one"
+    return Advice(
+        do=(
+            f"issue the two groups' collectives in one order on all ranks; {odd}{facts.place}",
             "if two threads issue them, let one thread do it",
         ),
         dont=(

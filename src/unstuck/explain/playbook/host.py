@@ -2,6 +2,7 @@
 
 import re
 
+from unstuck.explain.playbook import neighbour
 from unstuck.explain.playbook.facts import Advice, Facts
 
 
@@ -138,6 +139,8 @@ def _stolen(facts: Facts) -> Advice:
 
 def host_deadlock(facts: Facts) -> Advice:
     """Choose by what the rank is locked up in."""
+    if found := neighbour.advice(facts):
+        return found
     if facts.does("the gil", "holds gil"):
         return _gil(facts)
     if facts.does("dataloader", "_next_data", "_try_get_data"):
@@ -235,7 +238,7 @@ def _lock(facts: Facts) -> Advice:
         do=(
             facts.on_host(f"py-spy dump --locals --pid {facts.pid}", "all threads: who has it"),
             f"release the lock on every path to the wait{facts.place}",
-            "if a forked child waits, start it with spawn or forkserver instead",
+            "give the wait a limit where it can have one, so that it raises instead",
         ),
         dont=(
             facts.no_longer_timeout(),
