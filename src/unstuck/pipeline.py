@@ -41,6 +41,7 @@ from unstuck.explain.report import machine, terminal
 from unstuck.model.action import Action, Told
 from unstuck.model.evidence import EvidenceRequest
 from unstuck.model.knob import JobSettings
+from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
 
@@ -197,7 +198,7 @@ class Pipeline:
             return
         part = {*verdict.victims, *(culprit.rank for culprit in verdict.culprits)}
         states = [state for state in snapshot.ranks if state.rank in part]
-        if all_move(states):
+        if all_move(states) and not _leaves(snapshot, states):
             self._open = None
             self._history = policy.after_recovery(verdict, self._history)
             say("the job moves again")
@@ -241,6 +242,12 @@ class Pipeline:
         # As seldom as looking at all ranks is dear.
         pause = max(_KEEP_SETTINGS_EVERY, len(snapshot.ranks) / 500)
         self._settings = (found, snapshot.taken_at + pause)
+
+
+def _leaves(snapshot: Snapshot, states: list[RankState]) -> bool:
+    """Tell whether ranks come further only to their end: somebody ended the job, or it fails."""
+    ending = any(node.stopping for node in snapshot.nodes)
+    return ending or any(state.phase == "exit" for state in states)
 
 
 def _all_move(snapshot: Snapshot) -> bool:

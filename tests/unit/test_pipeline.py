@@ -100,6 +100,19 @@ def test_recovery_is_said_once_and_the_next_stall_is_news(pipeline: Pipeline, sa
     assert "rank 2" in said()
 
 
+@pytest.mark.parametrize(
+    "leaving",
+    [job(4).node("host0", stopping=True), job(4).change(1, phase="exit")],
+    ids=["ended by its user", "a rank leaves"],
+)
+def test_ranks_that_leave_are_not_a_job_that_moves(pipeline: Pipeline, said: Said, leaving: Scene):
+    pipeline.judge(stalled())
+    said()
+    for _ in range(3):
+        pipeline.judge(leaving.snapshot())
+    assert "moves again" not in said()
+
+
 def test_slow_job_is_told_once_and_so_is_its_end(pipeline: Pipeline, said: Said):
     for _ in range(3):
         pipeline.judge(uneven())
