@@ -140,14 +140,24 @@ class Membership:
         """Merge the newest attempt of all nodes into one picture."""
         ranks = [rank for node in self._nodes.values() for rank in _ranks(node, now)]
         current = sorted(_newest_attempt(ranks), key=lambda rank: rank.rank)
+        nodes = (node for _, node in sorted(self._nodes.items()))
         return Snapshot(
             taken_at=wall,
-            nodes=tuple(_node_state(node, now) for _, node in sorted(self._nodes.items())),
+            nodes=tuple(_node_state(one, now) for one in nodes if not _has_left(one, current)),
             ranks=tuple(current),
             attempt=max((rank.restarts for rank in current), default=0),
             world_size=max((rank.world_size for rank in current), default=0),
             hub=self._host,
         )
+
+
+def _has_left(node: _Node, current: list[RankState]) -> bool:
+    """Tell whether a node was told to go and the job went on without it, in a new attempt."""
+    frame = node.frame
+    if not (frame.stopping and frame.ended and current):
+        return False
+    mine = {(rank.attempt, rank.rank) for rank in frame.ranks}
+    return not any((rank.attempt, rank.rank) in mine for rank in current)
 
 
 def _node_state(node: _Node, now: float) -> NodeState:

@@ -149,6 +149,23 @@ def test_stopping_and_ended_are_passed_on():
     assert (node.stopping, node.ended) == (True, True)
 
 
+def test_node_that_was_sent_away_is_no_part_of_the_attempt_that_goes_on_without_it():
+    away = frame("b/1", state(1), stopping=True, ended=True)
+    job = heard(frame("a/1", state(0)), away)
+    assert [node.host for node in job.snapshot(100.0, 0.0).nodes] == ["a", "b"]
+
+    job.hear(frame("a/1", state(0, attempt="b", age=1.0, process=Process(200))), 105.0)
+    assert [node.host for node in job.snapshot(105.0, 0.0).nodes] == ["a"]
+    assert not job.all_ended(105.0)
+
+    job.hear(frame("b/2", state(1, attempt="b", age=1.0)), 106.0)
+    assert [node.node for node in job.snapshot(106.0, 0.0).nodes] == ["a/1", "b/2"]
+
+
+def test_node_whose_user_ended_it_is_seen_to_end_also_before_it_had_ranks():
+    assert heard(frame("a/1", stopping=True, ended=True)).snapshot(100.0, 0.0).nodes
+
+
 def test_story_of_a_node_that_was_cut_off_stays_in_the_picture_for_a_while():
     told = frame("a/1", state(0), cut_off_for=7.0, unheard=("b",), heard=("c",))
     job = heard(told)
