@@ -1,6 +1,8 @@
 """A job of three hosts loses one and goes on with two; the side that is cut off does not."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from expectations import PROGRAMS
 from unstuck.lab.hosts import Hosts, available
 from unstuck.lab.job import LAUNCHER, Job
+from unstuck.lab.world import World
 from unstuck.show.cli.main import main
 
 pytestmark = [pytest.mark.system, pytest.mark.namespaces]
@@ -69,8 +72,23 @@ def until(jobs: list[Job], size: int, patience: float = PATIENCE) -> None:
         time.sleep(0.2)
 
 
+def stop_a_rank(jobs: list[Job], folder: Path) -> int:
+    """Stop rank 1 for good, and wait until that has been told."""
+    told = len(jobs[0].verdicts())
+    pid = World(folder, tuple(jobs)).pid(1)
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + PATIENCE
+    while len(jobs[0].verdicts()) == told:
+        words = "\n".join(job.words() for job in jobs)
+        assert time.monotonic() < deadline, f"nothing was said of process {pid}\n{words}"
+        time.sleep(0.2)
+    return pid
+
+
 @pytest.mark.timeout(900)
-def test_lost_node_is_left_behind_and_let_back(begin: Begin, three_hosts: Hosts) -> None:
+def test_lost_node_is_left_behind_and_let_back(
+    begin: Begin, three_hosts: Hosts, tmp_path: Path
+) -> None:
     nodes = [begin(i) for i in range(3)]
     until(nodes, 3)
     three_hosts.cut(2)
@@ -85,6 +103,11 @@ def test_lost_node_is_left_behind_and_let_back(begin: Begin, three_hosts: Hosts)
 
     three_hosts.heal(2)
     assert begin(2).wait_exit(PATIENCE) == 86, "an excluded node must stay away"
+    stopped = stop_a_rank(nodes[:2], tmp_path)
+    until(nodes[:2], 2)  # those who went on without it are watched as before
+    last = nodes[0].verdicts()[-1]
+    assert (last["cause"], last["culprits"][0]["pid"]) == ("process-stopped", stopped)
+
     assert main(["policy", "allow", three_hosts.hostname(2), "--run-dir", str(run)]) == 0
     back = begin(2)
     until([*nodes[:2], back], 3)

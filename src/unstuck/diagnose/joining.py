@@ -49,9 +49,19 @@ def find_unjoined(job: Job) -> list[Finding]:
 
 
 def suspects_before_init(job: Job) -> list[RankState]:
-    """List the living ranks whose stacks would say why the others wait in init."""
+    """List the living ranks of which a new stack would say why the others wait in init."""
     inside = (state.stalled_for for state in job.states.values() if state.phase == "init")
-    return _absent(job) if max(inside, default=0.0) >= SURE_AFTER else []
+    if max(inside, default=0.0) < SURE_AFTER:
+        return []
+    return [state for state in _absent(job) if state.stack and _is_dated(state)]
+
+
+def _is_dated(state: RankState) -> bool:
+    """Tell whether a stack is too old to go by: nothing else shows that such a rank moves.
+
+    One that was taken during an import says nothing of where the rank is half a minute later.
+    """
+    return state.stack_age is None or state.stack_age > state.stalled_for / 2
 
 
 def _absent(job: Job) -> list[RankState]:

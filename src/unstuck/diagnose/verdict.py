@@ -237,12 +237,12 @@ def _suspects_without_operation(job: Job) -> list[RankState]:
     """Where nothing is in flight (before init, in the store), only stacks show who waits."""
     inside = (*in_store(job), *in_barrier(job))
     if not any(state.stalled_for >= SUSPICION for state in inside):
-        return [state for state in suspects_before_init(job) if state.stack]
-    return [state for state in job.live if state.stalled_for >= SUSPICION]
+        return suspects_before_init(job)
+    return [s for s in job.live if s.stalled_for >= SUSPICION and lacks_stack(s)]
 
 
 def _stacks_of(states: list[RankState]) -> tuple[EvidenceRequest, ...]:
-    ranks = tuple(sorted(state.rank for state in states if lacks_stack(state))[:_MOST_STACKS])
+    ranks = tuple(sorted(state.rank for state in states)[:_MOST_STACKS])
     return (EvidenceRequest(EvidenceKind.STACK, ranks),) if ranks else ()
 
 

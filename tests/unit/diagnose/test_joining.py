@@ -4,6 +4,7 @@ import pytest
 
 from scenes import NOW, Scene, culprits, job, silent, user, verdict_of
 from unstuck.diagnose.verdict import diagnose
+from unstuck.model.evidence import EvidenceKind, EvidenceRequest
 from unstuck.model.rank import CodeLine
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence
@@ -44,6 +45,13 @@ def test_importing_on_a_slow_machine_is_no_alarm() -> None:
     assert silent(joining(40.0).change(2, phase="born", stack=()))
     named = verdict_of(joining(61.0).change(2, phase="born", stack=()))
     assert named.culprits[0].doing.startswith("has not imported torch yet")
+
+
+def test_a_stack_that_was_taken_during_the_import_is_taken_again() -> None:
+    importing = (CodeLine("<frozen importlib._bootstrap>", 241, "_call"), user("import torch"))
+    scene = joining(10.0).change(2, stack=importing, stack_age=7.0)
+    assert diagnose(scene.snapshot()).requests == (EvidenceRequest(EvidenceKind.STACK, (2,)),)
+    assert diagnose(scene.change(2, stack_age=2.0).snapshot()).requests == ()
 
 
 def test_where_all_ranks_start_slowly_a_late_one_gets_twice_as_long() -> None:
