@@ -76,6 +76,9 @@ class RankWatcher:
         self._recorded_at: float | None = None
         self._stack: tuple[CodeLine, ...] = ()
         self._stack_at: float | None = None
+        self._importing = False
+        self._imports = 0
+        """How often it was seen to have come out of an import before it joined."""
         self._threads = ""
         self._loops: tuple[str, ...] | None = None
         self._gil_held = False
@@ -132,7 +135,7 @@ class RankWatcher:
         done = sum(report.get("groups", {}).values()) + report.get("p2p_issued", 0)
         places = places_of(page.section, report.get("frames", ()))
         if self._progress.look(
-            _frontier(page),
+            (_frontier(page), self._imports),
             done,
             now,
             waiting=_waits_for_others(report),
@@ -311,7 +314,15 @@ class RankWatcher:
             frames = stacks.main_thread(self._threads, report["main_thread"])
             self._stack = with_source(frames)
             self._loops = loops_around((frame.file, frame.line) for frame in frames)
+            if report.get("phase", "start") == "start":
+                self._note_import(frames)
         self._stack_at = time.monotonic()
+
+    def _note_import(self, frames: tuple[CodeLine, ...]) -> None:
+        """The end of an import is progress, and before a rank joins only its stack shows it."""
+        importing = any("importlib" in frame.file for frame in frames)
+        self._imports += self._importing and not importing
+        self._importing = importing
 
     def send(self, number: int) -> None:
         """Send it a signal; through its pidfd, so that no other process can get it."""

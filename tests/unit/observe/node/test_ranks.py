@@ -109,6 +109,32 @@ def test_evidence_is_forgotten_when_the_rank_moves(rank: Child, watcher: RankWat
     assert (state.stack, state.threads, state.stack_age) == ((), (), None)
 
 
+def test_end_of_an_import_is_progress_of_a_rank_that_has_not_joined(
+    rank: Child, watcher: RankWatcher, tmp_path: Path
+):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "slow_package.py").write_text(f"open({str(gate)!r}).read()")
+    rank.do("report(phase='start')")
+    rank.do(f"sys.path.insert(0, {str(tmp_path)!r})")
+    now = time.monotonic()
+    watcher.look(now)
+    rank.tell("bool(__import__('slow_package'))")
+    until(lambda: take_threads(watcher).count("slow_package.py") == 1)
+    assert watcher.look(now + 7).stalled_for == 7.0
+
+    gate.write_text("come")
+    rank.answer()
+    rank.until_idle()
+    watcher.take_stack()
+    assert watcher.look(now + 9).stalled_for == 0.0
+
+
+def take_threads(watcher: RankWatcher) -> str:
+    watcher.take_stack()
+    return watcher.all_threads()
+
+
 def test_what_it_waits_for_is_seen_only_once_asked_for(rank: Child, watcher: RankWatcher):
     pid = rank.do("(kid := os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60'))")
     try:
