@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 
 def read_settings() -> None:
-    time.sleep(4)
+    time.sleep(3)
 
 
 if os.environ["RANK"] == "2":
