@@ -1,5 +1,7 @@
 """Who is part of the job, who is silent, and the whole picture at one moment."""
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from unstuck.collect.suspicion import Arrivals
@@ -138,12 +140,15 @@ class Membership:
 
     def snapshot(self, now: float, wall: float) -> Snapshot:
         """Merge the newest attempt of all nodes into one picture."""
-        ranks = [rank for node in self._nodes.values() for rank in _ranks(node, now)]
-        current = sorted(_newest_attempt(ranks), key=lambda rank: rank.rank)
-        nodes = (node for _, node in sorted(self._nodes.items()))
+        newest = _newest(rank for node in self._nodes.values() for rank in node.frame.ranks)
+        nodes = [
+            node for _, node in sorted(self._nodes.items()) if not _has_left(node, newest, now)
+        ]
+        ranks = _of_attempt([rank for node in nodes for rank in _ranks(node, now)], newest)
+        current = sorted(ranks, key=lambda rank: rank.rank)
         return Snapshot(
             taken_at=wall,
-            nodes=tuple(_node_state(one, now) for one in nodes if not _has_left(one, current)),
+            nodes=tuple(_node_state(node, now) for node in nodes),
             ranks=tuple(current),
             attempt=max((rank.restarts for rank in current), default=0),
             world_size=max((rank.world_size for rank in current), default=0),
@@ -151,13 +156,15 @@ class Membership:
         )
 
 
-def _has_left(node: _Node, current: list[RankState]) -> bool:
-    """Tell whether a node was told to go and the job went on without it, in a new attempt."""
+def _has_left(node: _Node, newest: str, now: float) -> bool:
+    """Tell whether a node was told to go and the job goes on without it, in a new attempt.
+
+    A rank that it was about to start again knows of no attempt yet.
+    """
     frame = node.frame
-    if not (frame.stopping and frame.ended and current):
+    if not (newest and frame.stopping and (frame.ended or node.is_lost(now))):
         return False
-    mine = {(rank.attempt, rank.rank) for rank in frame.ranks}
-    return not any((rank.attempt, rank.rank) in mine for rank in current)
+    return all(rank.attempt != newest for rank in frame.ranks)
 
 
 def _node_state(node: _Node, now: float) -> NodeState:
@@ -207,14 +214,19 @@ def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:
     return structs.replace(rank, process=process, failure=failure, unobserved=unobserved)
 
 
-def _newest_attempt(ranks: list[RankState]) -> list[RankState]:
-    """The ranks of the attempt that started last.
+def _newest(ranks: Iterable[RankState]) -> str:
+    """The attempt that started last; empty where no rank knows of one."""
+    known = (rank for rank in ranks if rank.attempt)
+    youngest = min(known, key=lambda rank: rank.age, default=None)
+    return youngest.attempt if youngest else ""
+
+
+def _of_attempt(ranks: list[RankState], newest: str) -> list[RankState]:
+    """The ranks of one attempt.
 
     A rank whose probe never started cannot say which attempt it belongs to: it is shown
     unless another process of that rank is.
     """
-    known = [rank for rank in ranks if rank.attempt]
-    newest = min(known, key=lambda rank: rank.age).attempt if known else ""
-    current = [rank for rank in known if rank.attempt == newest]
+    current = [rank for rank in ranks if rank.attempt and rank.attempt == newest]
     seen = {rank.rank for rank in current}
     return current + [rank for rank in ranks if not rank.attempt and rank.rank not in seen]

@@ -158,6 +158,13 @@ def test_node_that_was_sent_away_is_no_part_of_the_attempt_that_goes_on_without_
     assert [node.host for node in job.snapshot(105.0, 0.0).nodes] == ["a"]
     assert not job.all_ended(105.0)
 
+    newborn = state(1, attempt="", age=0.0, world_size=0)
+    job.hear(frame("b/3", newborn, stopping=True), 105.0)
+    assert [node.node for node in job.snapshot(105.0, 0.0).nodes] == ["a/1", "b/3"]
+    job.lose("b/3", 105.5)
+    assert [node.node for node in job.snapshot(106.0, 0.0).nodes] == ["a/1"]
+    assert ranks(job, 106.0) == [0]
+
     job.hear(frame("b/2", state(1, attempt="b", age=1.0)), 106.0)
     assert [node.node for node in job.snapshot(106.0, 0.0).nodes] == ["a/1", "b/2"]
 
