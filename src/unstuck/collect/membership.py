@@ -140,7 +140,7 @@ class Membership:
 
     def snapshot(self, now: float, wall: float) -> Snapshot:
         """Merge the newest attempt of all nodes into one picture."""
-        newest = _newest(rank for node in self._nodes.values() for rank in node.frame.ranks)
+        newest = _newest(self._nodes.values(), now)
         nodes = [
             node for _, node in sorted(self._nodes.items()) if not _has_left(node, newest, now)
         ]
@@ -214,11 +214,18 @@ def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:
     return structs.replace(rank, process=process, failure=failure, unobserved=unobserved)
 
 
-def _newest(ranks: Iterable[RankState]) -> str:
-    """The attempt that started last; empty where no rank knows of one."""
-    known = (rank for rank in ranks if rank.attempt)
-    youngest = min(known, key=lambda rank: rank.age, default=None)
-    return youngest.attempt if youngest else ""
+def _newest(nodes: Iterable[_Node], now: float) -> str:
+    """The attempt that started last; empty where no rank knows of one.
+
+    The ranks of a lost node grow older as well, or they would seem the youngest some day.
+    """
+    known = (
+        (now - node.heard + rank.age, rank.attempt)
+        for node in nodes
+        for rank in node.frame.ranks
+        if rank.attempt
+    )
+    return min(known, default=(0.0, ""))[1]
 
 
 def _of_attempt(ranks: list[RankState], newest: str) -> list[RankState]:

@@ -55,6 +55,14 @@ def test_only_the_newest_attempt_is_shown():
     assert snapshot.attempt == 1
 
 
+def test_ranks_of_a_lost_node_do_not_become_the_newest_by_standing_still():
+    job = heard(frame("a/1", state(0, age=10.0)), frame("b/1", state(1, age=10.0)))
+    job.lose("b/1", 101.0)
+    job.hear(frame("a/1", state(0, attempt="b", age=60.0, restarts=1)), 170.0)
+    snapshot = job.snapshot(170.0, 0.0)
+    assert [(rank.rank, rank.attempt) for rank in snapshot.ranks] == [(0, "b")]
+
+
 def test_rank_without_a_probe_does_not_hide_the_others():
     unprobed = state(1, attempt="", age=0.0, world_size=0, unobserved="ImportError: x")
     snapshot = heard(frame("a/1", state(0), state(2), unprobed)).snapshot(100.0, 0.0)
