@@ -450,21 +450,34 @@ def _stack(report: dict[str, Any]) -> tuple[CodeLine, ...]:
 
 
 def with_source(frames: tuple[CodeLine, ...]) -> tuple[CodeLine, ...]:
-    """Keep the innermost frames down to the user's own one, with their source lines.
+    """Keep the innermost frames and the user's own one, with their source lines.
 
-    Where a library called that one, as `torch.save` calls a file's `write`, keep its frames too.
+    Also what that one called, however far out (the outermost frame, where the stack was cut before
+    the user's): in a deep stack only that shows that it compiles.
+    Where a library called the user's, as `torch.save` calls a file's `write`, keep its frames too.
     """
     kept: list[CodeLine] = []
     after = 0
+    dropped: CodeLine | None = None
     for frame in frames:
         user = is_user_code(frame.file)
         if after and (user or after > _FRAMES):
             break
+        if user and dropped:
+            kept.append(_with_text(dropped, user=False))
         if len(kept) < _FRAMES or user or after:
-            text = source.line(frame.file, frame.line)
-            kept.append(CodeLine(frame.file, frame.line, frame.function, text, user))
+            kept.append(_with_text(frame, user=user))
+        else:
+            dropped = frame
         after += 1 if user or after else 0
+    if dropped and not after:
+        kept.append(_with_text(dropped, user=False))
     return tuple(kept)
+
+
+def _with_text(frame: CodeLine, user: bool) -> CodeLine:
+    text = source.line(frame.file, frame.line)
+    return CodeLine(frame.file, frame.line, frame.function, text, user)
 
 
 def _settings(told: dict[str, Any]) -> RankSettings:

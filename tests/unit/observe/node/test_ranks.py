@@ -346,6 +346,20 @@ def test_library_that_calls_the_script_back_stays_on_the_stack(tmp_path: Path):
     assert kept == [("wait", False), ("write", True), ("_save", False), ("save", False)]
 
 
+def test_deep_stack_keeps_what_the_script_called(tmp_path: Path):
+    library = "/lib/python3/site-packages/torch/"
+    deep = tuple(CodeLine(f"{library}_subclasses/fake_tensor.py", n, "dispatch") for n in range(30))
+    called = CodeLine(f"{library}_dynamo/eval_frame.py", 1, "compile_wrapper")
+    script = tuple(
+        CodeLine(str(tmp_path / "train.py"), 1, function) for function in ("step", "<module>")
+    )
+    kept = with_source((*deep, called, *script))
+    assert [line.function for line in kept] == [*["dispatch"] * 8, "compile_wrapper", "step"]
+    assert [line.user for line in kept] == [*[False] * 9, True]
+    cut = with_source((*deep, called))
+    assert cut == kept[:-1]
+
+
 FAILED = "failure=dict(type='RuntimeError', message='closed', time=0.0, at=None)"
 
 
