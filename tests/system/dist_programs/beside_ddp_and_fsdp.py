@@ -42,7 +42,7 @@ def late_for_something(rank: int) -> None:
         while loaders:
             assert len(list(loaders.pop())) == 4
         error.work.wait(timeout=60)
-        print("timed out, then", tensor.item(), flush=True)
+        print(f"timed out, then {tensor.item()}", flush=True)
 
 
 def sharded(model: nn.Module) -> nn.Module:
@@ -67,7 +67,8 @@ if __name__ == "__main__":
     for wrap in (DistributedDataParallel, sharded):
         quiet = train(wrap(network()), own, disturb=False)
         assert train(wrap(network()), own, disturb=True) == quiet, wrap
-        print(wrap.__name__, "undisturbed", flush=True)
+        # One string: torchrun's ranks are unbuffered, and print writes each of its arguments alone.
+        print(f"{wrap.__name__} undisturbed", flush=True)
     with dist.deadline(60):
         assert train(DistributedDataParallel(network()), own, disturb=False)
     dist.destroy_process_group()
