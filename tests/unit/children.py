@@ -32,10 +32,11 @@ for line in sys.stdin:
 PAGE = """
 import faulthandler, os, signal, threading, time
 from unstuck.observe.node import procfs
+from unstuck.observe.probe import frames
 from unstuck.observe.probe.page import PageWriter
 base = os.path.join(os.environ["UNSTUCK_LIVE_DIR"], f"rank-{os.environ['RANK']}.{os.getpid()}")
 stacks = open(base + ".stacks", "w")
-faulthandler.register(signal.SIGRTMIN + 5, file=stacks, all_threads=True)
+faulthandler.register(signal.SIGRTMIN + 5, file=stacks, all_threads=False)
 page = PageWriter(base + ".page")
 about = dict(
     pid=os.getpid(), phase="run", attempt="a:1/0", started=time.monotonic(), world_size=2,
@@ -48,8 +49,12 @@ def report(**fields):
     page.beat(time.monotonic())
 report()
 def beat_for_ever():
+    answered = 0
     while True:
         page.beat(time.monotonic())
+        if page.asked() != answered:
+            answered = page.asked()
+            os.write(stacks.fileno(), frames.of_all_threads().encode())
         time.sleep(0.05)
 """
 """A child that has a page but no torch; `report(...)` changes what stands there."""

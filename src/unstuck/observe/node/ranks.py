@@ -29,12 +29,12 @@ from unstuck.observe.node.pace import Progress, places_of
 from unstuck.observe.node.starving import Starving
 from unstuck.observe.node.tempo import TempoMeter
 from unstuck.observe.node.waiting import HostWaitReader
-from unstuck.observe.probe.frames import is_user_code
 from unstuck.observe.probe.page import Page, PageReader
 
 STALE = 1.0
 """A beat older than this means that no Python code runs in the process."""
-_FRAMES = 8
+_ANSWER_WITHIN = 3.0
+"""The helper thread of a rank runs ten times a second, on a busy machine less often."""
 _JUST_NOW = 5.0
 _NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
 
@@ -107,13 +107,18 @@ class RankWatcher:
         return int(number) if number.isdigit() else 0
 
     def note_death(self, now: float, exit_code: int | None = None) -> None:
-        """Note that the process ended; its exit code can be read until its parent reaps it."""
+        """Note that the process ended, and how."""
         if self._gone_at is None:
             self._gone_at = now
-            self._exit_code = procfs.exit_code(self.pid) if exit_code is None else exit_code
+            self._exit_code = self._read_exit_code() if exit_code is None else exit_code
             self._oom_kills = self._oom.kills()
             if self._exit_code is None or self._exit_code < 0:
                 self._read_crash()
+
+    def _read_exit_code(self) -> int | None:
+        """Ask /proc, which knows until the launcher has reaped the process; then the kernel."""
+        found = procfs.exit_code(self.pid)
+        return procfs.exit_code_of(self.pidfd) if found is None and self.pidfd else found
 
     def _read_crash(self) -> None:
         """Read what the process wrote about its own crash; none of a worker it once had."""
@@ -124,7 +129,7 @@ class RankWatcher:
             ident = self._reader.read().report["main_thread"]
             if crash := stacks.of_crash(Path(file).read_text(errors="replace"), ident):
                 self._crashed_in = "python" if crash.in_python else "native"
-                self._crashed_at = with_source(crash.frames)
+                self._crashed_at = source.with_source(crash.frames)
                 if self._exit_code is None and crash.signal:
                     self._exit_code = -crash.signal
 
@@ -292,31 +297,45 @@ class RankWatcher:
         return {group.name: group for group in found if group.pending or group.recent}
 
     def take_stack(self) -> None:
-        """Take the stacks of all threads from outside. Some 20 ms; run it beside the loop.
+        """Ask for the stacks of all threads. Some 100 ms; run it beside the loop.
 
-        What the rank waits for on its host is read before that, as the signal wakes it.
+        What the rank waits for on its host is read before that, as a signal wakes it.
         """
         self._waiting = HostWaitReader(self.pid, time.monotonic())
-        page = self._reader.read()
-        report = page.report
+        report = self._reader.read().report
         state = procfs.stat(self.pid)
-        deaf = state is None or state.state in "TtZX" or freezer.frozen(self.pid)
-        # Not on the word of the page alone: after an exec the page is another program's.
-        if deaf or not procfs.catches(self.pid, report.get("stack_signal") or 0):
-            self._stack_at = time.monotonic()
-            return
-        stale = time.monotonic() - page.beat_time > STALE
-        self._gil_held = (
-            stale and report.get("phase") != "exit" and recorder.answers(f"{self.base}.sock")
-        )
-        with contextlib.suppress(OSError):
-            self._threads = stacks.take(self.pid, report["stack_signal"], f"{self.base}.stacks")
-            frames = stacks.main_thread(self._threads, report["main_thread"])
-            self._stack = with_source(frames)
-            self._loops = loops_around((frame.file, frame.line) for frame in frames)
-            if report.get("phase", "start") == "start":
-                self._note_import(frames)
+        if state is not None and state.state not in "TtZX" and not freezer.frozen(self.pid):
+            with contextlib.suppress(OSError):
+                # One that does not answer once, on a busy machine, is where it was.
+                if text := self._ask_stacks(report):
+                    self._understand_stacks(text, report)
         self._stack_at = time.monotonic()
+
+    def _ask_stacks(self, report: dict[str, Any]) -> str:
+        """Ask the helper thread, or by a signal where no Python code runs; empty: no answer."""
+        file = f"{self.base}.stacks"
+        if self._beats():
+            text = stacks.take(self._reader.ask, file, _ANSWER_WITHIN, self._beats)
+            if text or self._beats():
+                self._gil_held = False
+                return text
+        number = report.get("stack_signal") or 0
+        # Not on the word of the page alone: after an exec the page is another program's.
+        if not procfs.catches(self.pid, number):
+            return ""
+        self._gil_held = report.get("phase") != "exit" and recorder.answers(f"{self.base}.sock")
+        return stacks.take(lambda: os.kill(self.pid, number), file)
+
+    def _beats(self) -> bool:
+        return time.monotonic() - self._reader.beat_time() <= STALE
+
+    def _understand_stacks(self, text: str, report: dict[str, Any]) -> None:
+        self._threads = text
+        frames = stacks.main_thread(text, report["main_thread"])
+        self._stack = source.with_source(frames)
+        self._loops = loops_around((frame.file, frame.line) for frame in frames)
+        if report.get("phase", "start") == "start":
+            self._note_import(frames)
 
     def _note_import(self, frames: tuple[CodeLine, ...]) -> None:
         """The end of an import is progress, and before a rank joins only its stack shows it."""
@@ -447,37 +466,6 @@ def _stack(report: dict[str, Any]) -> tuple[CodeLine, ...]:
         )
         for index, (file, number, function, user) in enumerate(report.get("frames", []))
     )
-
-
-def with_source(frames: tuple[CodeLine, ...]) -> tuple[CodeLine, ...]:
-    """Keep the innermost frames and the user's own one, with their source lines.
-
-    Also what that one called, however far out (the outermost frame, where the stack was cut before
-    the user's): in a deep stack only that shows that it compiles.
-    Where a library called the user's, as `torch.save` calls a file's `write`, keep its frames too.
-    """
-    kept: list[CodeLine] = []
-    after = 0
-    dropped: CodeLine | None = None
-    for frame in frames:
-        user = is_user_code(frame.file)
-        if after and (user or after > _FRAMES):
-            break
-        if user and dropped:
-            kept.append(_with_text(dropped, user=False))
-        if len(kept) < _FRAMES or user or after:
-            kept.append(_with_text(frame, user=user))
-        else:
-            dropped = frame
-        after += 1 if user or after else 0
-    if dropped and not after:
-        kept.append(_with_text(dropped, user=False))
-    return tuple(kept)
-
-
-def _with_text(frame: CodeLine, user: bool) -> CodeLine:
-    text = source.line(frame.file, frame.line)
-    return CodeLine(frame.file, frame.line, frame.function, text, user)
 
 
 def _settings(told: dict[str, Any]) -> RankSettings:

@@ -3,6 +3,10 @@
 import os
 from functools import lru_cache
 
+from unstuck.model.rank import CodeLine
+from unstuck.observe.probe.frames import is_user_code
+
+_FRAMES = 8
 _MOST_BYTES = 2_000_000
 _MOST_CHARACTERS = 160
 
@@ -22,3 +26,34 @@ def _lines(file: str) -> list[str]:
             return text.read().splitlines()
     except OSError:
         return []
+
+
+def with_source(frames: tuple[CodeLine, ...]) -> tuple[CodeLine, ...]:
+    """Keep the innermost frames and the user's own one, with their source lines.
+
+    Also what that one called, however far out (the outermost frame, where the stack was cut before
+    the user's): in a deep stack only that shows that it compiles.
+    Where a library called the user's, as `torch.save` calls a file's `write`, keep its frames too.
+    """
+    kept: list[CodeLine] = []
+    after = 0
+    dropped: CodeLine | None = None
+    for frame in frames:
+        user = is_user_code(frame.file)
+        if after and (user or after > _FRAMES):
+            break
+        if user and dropped:
+            kept.append(_with_text(dropped, user=False))
+        if len(kept) < _FRAMES or user or after:
+            kept.append(_with_text(frame, user=user))
+        else:
+            dropped = frame
+        after += 1 if user or after else 0
+    if dropped and not after:
+        kept.append(_with_text(dropped, user=False))
+    return tuple(kept)
+
+
+def _with_text(frame: CodeLine, user: bool) -> CodeLine:
+    text = line(frame.file, frame.line)
+    return CodeLine(frame.file, frame.line, frame.function, text, user)

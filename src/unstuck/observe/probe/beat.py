@@ -51,6 +51,9 @@ class Beat:
         self._last_told = False
         self.settings: Callable[[], dict[str, Any]] | None = None
         """What reads the timeouts in effect; set after init, and again after another one."""
+        self.stacks: int | None = None
+        """The open file that the stacks of all threads are written to when the agent asks."""
+        self._answered = page.asked()
 
     def start(self) -> None:
         """Start the helper thread. A daemon: it never keeps the interpreter alive."""
@@ -65,6 +68,15 @@ class Beat:
     def _run(self) -> None:
         while not self._over.wait(PERIOD * (0.75 + 0.5 * self._random.random())):
             self.look()
+            with contextlib.suppress(Exception):
+                self._answer()
+
+    def _answer(self) -> None:
+        """Write down the stacks, if the agent has asked again. This thread has the GIL: safe."""
+        asked = self._page.asked()
+        if asked != self._answered and self.stacks is not None:
+            self._answered = asked
+            os.write(self.stacks, frames.of_all_threads().encode(errors="replace"))
 
     def look(self) -> None:
         """Write one report now. Skipped when another thread is at it, and in a fork."""

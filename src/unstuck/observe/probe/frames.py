@@ -4,11 +4,13 @@ import os
 import re
 import sys
 import sysconfig
+import threading
 from types import FrameType
 from typing import Any
 
 _INNERMOST = 6
 _MOST_FRAMES = 40
+_MOST_LINES = 100
 _PATHS = sysconfig.get_paths()
 # Not "data": that is the whole prefix, where scripts may lie as well (/usr/local/app).
 _LIBRARIES = tuple(
@@ -42,18 +44,24 @@ def _is_ours(file: str) -> bool:
 
 
 def of_thread(ident: int) -> list[list[Any]]:
-    """Return a thread's innermost frames down to the user's own one: [file, line, function, user].
+    """Return a thread's innermost frames and the user's own one: [file, line, function, user].
 
+    Also what that one called, however far out: in a deep stack only that shows that it compiles.
     The probe's own frames are left out.
     """
     frame = sys._current_frames().get(ident)
     while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     found: list[list[Any]] = []
+    dropped: FrameType | None = None
     while frame is not None:
         user = is_user_code(frame.f_code.co_filename)
+        if user and dropped:
+            found.append(_describe(dropped, user=False))
         if len(found) < _INNERMOST or user:
             found.append(_describe(frame, user))
+        else:
+            dropped = frame
         if user:
             break
         frame = frame.f_back
@@ -69,6 +77,26 @@ def whole_stack(ident: int) -> list[list[Any]]:
             found.append([frame.f_code.co_filename, frame.f_lineno or 0])
         frame = frame.f_back
     return found
+
+
+def of_all_threads() -> str:
+    """Return the frames of all threads but this one as text, in the form of faulthandler.
+
+    Not by faulthandler: without the GIL it reads frames that other threads take down meanwhile.
+    """
+    here = threading.get_ident()
+    stacks = sys._current_frames()
+    return "\n".join(_tell(ident, stack) for ident, stack in stacks.items() if ident != here)
+
+
+def _tell(ident: int, stack: FrameType) -> str:
+    lines = [f"Thread 0x{ident:016x} (most recent call first):\n"]
+    frame: FrameType | None = stack
+    while frame is not None and len(lines) <= _MOST_LINES:
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
+        lines.append(f'  File "{file}", line {frame.f_lineno or 0} in {function}\n')
+        frame = frame.f_back
+    return "".join(lines)
 
 
 def _describe(frame: FrameType, user: bool) -> list[Any]:

@@ -14,6 +14,7 @@ processes of a host share.
     64     H…   section: length and name where that is not in the list below
     256    II   report: sequence (odd while being written), length
     264    …    report: JSON
+    32760  Q    the agent's last question for the stacks: any number but the one before
     32768  …    64 open deadlines: end (0: none), begin, what to do
     34816  …    240 names of sections: length, name
 
@@ -38,7 +39,7 @@ _DEADLINE = struct.Struct("<ddQQ")
 _NAME_AT, _NAME_MAX = 64, 190
 _REPORT_AT = 256
 _JSON_AT = _REPORT_AT + _REPORT.size
-_DEADLINES_AT = _JSON_END = 32768
+_DEADLINES_AT, _ASKED_AT = 32768, 32760
 _NAMES_AT, _NAME_BYTES = 34816, 128
 DEADLINES = 64
 NO_NAME, OTHER_NAME, FIRST_NAME = 0, 1, 2
@@ -169,12 +170,16 @@ class PageWriter:
         """Say that the rank itself does what is to be done."""
         self.words[_FIRST_DEADLINE + 4 * place + 2] |= _FIRED
 
+    def asked(self) -> int:
+        """Return the number of the agent's last question; 0 before the first."""
+        return self.words[_ASKED_AT // 8]
+
     def report(self, report: dict[str, Any]) -> None:
         """Replace the report; a reader never sees half of one."""
         # Lone surrogates (a file name in an error message) could not be sent on by the agent.
         text = json.dumps(report, separators=(",", ":"), ensure_ascii=False)
         raw = text.encode(errors="replace")
-        if _JSON_AT + len(raw) > _JSON_END:
+        if _JSON_AT + len(raw) > _ASKED_AT:
             raise ValueError(f"the report has {len(raw)} bytes, more than the page holds")
         self._sequence += 1
         _REPORT.pack_into(self._map, _REPORT_AT, self._sequence, len(raw))
@@ -184,9 +189,10 @@ class PageWriter:
 
 
 class PageReader:
-    """The agent's side: reads memory and nothing else."""
+    """The agent's side: reads memory, and writes nothing but its question."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         fd = os.open(path, os.O_RDONLY)
         try:
             self._map = mmap.mmap(fd, SIZE, prot=mmap.PROT_READ)
@@ -218,6 +224,14 @@ class PageReader:
     def beat_time(self) -> float:
         """Return when the helper thread last ran."""
         return _BEAT.unpack_from(self._map, 8)[1]
+
+    def ask(self) -> None:
+        """Ask the helper thread for the stacks of all threads."""
+        fd = os.open(self._path, os.O_WRONLY)
+        try:
+            os.pwrite(fd, struct.pack("<Q", time.monotonic_ns()), _ASKED_AT)
+        finally:
+            os.close(fd)
 
     def _section(self) -> tuple[int, str]:
         """Read the section; a name that is being replaced meanwhile is read again."""

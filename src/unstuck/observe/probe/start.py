@@ -63,11 +63,12 @@ def _observe(c10d: Any, rank: int, world_size: int) -> None:
     page = PageWriter(f"{path}.page")
     groups = Groups(c10d, _probe.log)
     about = _about(rank, world_size)
-    about["stack_signal"] = _listen_for_stacks(path)
+    stacks, about["stack_signal"] = _listen_for_stacks(path)
     about["server"] = _serve(c10d, path)
     if groups.recorder_missing:
         about["unobserved"] = "this torch has no flight recorder that can be read"
     beat = _probe.beat = Beat(page, path, groups, _probe.log, about)
+    beat.stacks = stacks
     os.environ["UNSTUCK_PROBED"] = str(rank)
     watcher.before_abort = beat.ending.note_overdue
     beat.ending.install()
@@ -98,9 +99,10 @@ def _about(rank: int, world_size: int) -> dict[str, Any]:
     }
 
 
-def _listen_for_stacks(path: str) -> int:
-    """Let the agent ask for stacks by a signal: works without ptrace and with a stuck GIL.
+def _listen_for_stacks(path: str) -> tuple[int, int]:
+    """Open the file for stacks, and let the agent ask by a signal where the GIL is stuck.
 
+    Only for the main thread's own: to read the frames of threads that run may crash the rank.
     A crash leaves its stack in the same file, unless somebody else sees to crashes already.
     """
     file = open(f"{path}.stacks", "w")  # noqa: SIM115 - faulthandler writes to it for ever
@@ -108,12 +110,12 @@ def _listen_for_stacks(path: str) -> int:
     if not faulthandler.is_enabled() and all(_is_free(number) for number in CRASH_SIGNALS):
         faulthandler.enable(file=file, all_threads=True)
     if not _is_free(STACK_SIGNAL):
-        return 0
+        return file.fileno(), 0
     # The interpreter's end puts back what was there before. That must not be the default action:
     # a question that comes while a rank ends would kill it. (signal.signal: main thread only.)
     ctypes.CDLL(None).signal(int(STACK_SIGNAL), int(signal.SIG_IGN))
-    faulthandler.register(STACK_SIGNAL, file=file, all_threads=True, chain=False)
-    return int(STACK_SIGNAL)
+    faulthandler.register(STACK_SIGNAL, file=file, all_threads=False, chain=False)
+    return file.fileno(), int(STACK_SIGNAL)
 
 
 def _is_free(number: int) -> bool:

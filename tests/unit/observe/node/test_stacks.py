@@ -7,65 +7,88 @@ from pathlib import Path
 
 import pytest
 
-from children import PAGE, child, rank_env, until
+from children import PAGE, Child, child, rank_env, until
 from unstuck.observe.node import procfs, stacks
+from unstuck.observe.probe.page import PageReader
 
 SIGNAL = int(signal.SIGRTMIN + 5)
 SLEEPER = "import ctypes\ndef read_device(n):\n    return ctypes.PyDLL(None).sleep(n)\n"
+BEATS = "threading.Thread(target=beat_for_ever, daemon=True).start()\n"
 
 
-def test_stack_of_a_living_process_ends_at_its_script(tmp_path: Path):
-    with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
-        base, ident = rank.do("(base, about['main_thread'])")
-        rank.until_idle()
-        text = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
+def signal_for(rank: Child, timeout: float = 1.0) -> str:
+    file = next(rank.script.parent.glob("*.stacks"))
+    return stacks.take(lambda: os.kill(rank.pid, SIGNAL), str(file), timeout)
+
+
+def ask(rank: Child) -> str:
+    page = PageReader(str(next(rank.script.parent.glob("*.page"))))
+    try:
+        return stacks.take(page.ask, str(next(rank.script.parent.glob("*.stacks"))), timeout=20)
+    finally:
+        page.close()
+
+
+def test_helper_thread_tells_the_stacks_of_all_threads(tmp_path: Path):
+    prelude = PAGE + BEATS + "def work(over):\n    over.wait()\n"
+    with child(tmp_path, prelude, rank_env(tmp_path)) as rank:
+        ident = rank.do("about['main_thread']")
+        rank.do("(over := threading.Event())")
+        rank.do("threading.Thread(target=work, args=(over,), daemon=True).start()")
+        text = until(lambda: _with(ask(rank), "in work"))
         frames = stacks.main_thread(text, ident)
 
         assert frames[-1].file == str(rank.script)
         assert frames[-1].function == "<module>"
         assert "for line in sys.stdin" in rank.script.read_text().splitlines()[frames[-1].line - 1]
+        assert text.count("Thread 0x") == 2
+        assert "beat_for_ever" not in text
         assert rank.do("1") == 1
 
 
-def test_stack_of_one_that_holds_the_gil_in_c(tmp_path: Path):
-    with child(tmp_path, PAGE + SLEEPER, rank_env(tmp_path)) as rank:
-        base, ident = rank.do("(base, about['main_thread'])")
-        rank.do("threading.Thread(target=beat_for_ever, daemon=True).start()")
+def test_signal_tells_the_main_thread_of_one_that_holds_the_gil_in_c(tmp_path: Path):
+    with child(tmp_path, PAGE + SLEEPER + BEATS, rank_env(tmp_path)) as rank:
+        ident = rank.do("about['main_thread']")
         rank.tell("read_device(60)")
         until(lambda: (s := procfs.stat(rank.pid)) and s.state == "S")
-        text = until(lambda: _inside(stacks.take(rank.pid, SIGNAL, f"{base}.stacks")))
+        text = until(lambda: _with(signal_for(rank), "read_device"))
         frames = stacks.main_thread(text, ident)
 
         assert frames[0].function == "read_device"
-        assert "beat_for_ever" in text
+        assert frames[-1].file == str(rank.script)
 
 
-def _inside(text: str) -> str:
-    return text if "read_device" in text else ""
+def _with(text: str, words: str) -> str:
+    return text if words in text else ""
 
 
 def test_only_the_new_stack_is_returned(tmp_path: Path):
     with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
-        base, ident = rank.do("(base, about['main_thread'])")
-        first = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
-        second = stacks.take(rank.pid, SIGNAL, f"{base}.stacks")
-
-        assert first.count(f"0x{ident:016x}") == second.count(f"0x{ident:016x}") == 1
+        rank.do("1")
+        assert signal_for(rank).count("Stack (most recent call first)") == 1
+        assert signal_for(rank).count("Stack (most recent call first)") == 1
 
 
 def test_stopped_process_gives_nothing_within_the_limit(tmp_path: Path):
     with child(tmp_path, PAGE, rank_env(tmp_path)) as rank:
-        base = rank.do("base")
+        rank.do("1")
         os.kill(rank.pid, signal.SIGSTOP)
         began = time.monotonic()
 
-        assert stacks.take(rank.pid, SIGNAL, f"{base}.stacks", timeout=0.2) == ""
+        assert signal_for(rank, timeout=0.2) == ""
         assert time.monotonic() - began < 5
+
+
+def test_nobody_waits_for_one_that_can_no_longer_answer(tmp_path: Path):
+    (tmp_path / "stacks").touch()
+    hopes = iter([True, True])
+    found = stacks.take(lambda: None, str(tmp_path / "stacks"), 60, lambda: next(hopes, False))
+    assert found == ""
 
 
 def test_process_that_never_listened_cannot_be_asked(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
-        stacks.take(os.getpid(), SIGNAL, str(tmp_path / "missing"))
+        stacks.take(lambda: None, str(tmp_path / "missing"))
 
 
 def test_frames_of_other_threads_are_left_out():

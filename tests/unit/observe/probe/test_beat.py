@@ -69,6 +69,20 @@ def test_first_report_is_there_at_once(beat: Beat, page: PageReader, tmp_path: P
     assert (tmp_path / "p.groups").read_text() == '{"0": {"ranks": [0]}}'
 
 
+def test_stacks_are_written_once_for_each_question(beat: Beat, page: PageReader, tmp_path: Path):
+    file = tmp_path / "p.stacks"
+    with file.open("w") as stacks:
+        beat.stacks = stacks.fileno()
+        beat.start()
+        for times in (1, 2):
+            page.ask()
+            until(lambda times=times: file.read_text().count("in test_stacks_are") == times)
+            seen = page.read().beat
+            until(lambda seen=seen: page.read().beat > seen + 1)
+            assert file.read_text().count("in test_stacks_are") == times
+        beat.stop()
+
+
 def test_thread_is_gone_after_the_stop(beat: Beat, page: PageReader):
     beat.start()
     until(lambda: page.read().beat > 2)

@@ -1,10 +1,12 @@
 """The user's own frames are told from libraries'."""
 
-import subprocess
+import copy
 import sys
 import sysconfig
 import threading
 from pathlib import Path
+from queue import Queue
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,17 +73,22 @@ def test_thread_that_is_gone_has_no_stack():
     assert frames.of_thread(1) == []
 
 
-def test_deep_library_stack_keeps_its_innermost_frames_and_the_users():
-    code = (
-        "import json, sys, threading\n"
-        "from unstuck.observe.probe import frames\n"
-        "from copy import deepcopy\n"
-        "class Here:\n"
-        "    def __deepcopy__(self, memo):\n"
-        "        print(json.dumps(frames.of_thread(threading.get_ident())))\n"
-        "deepcopy([[[[[[[[[Here()]]]]]]]]])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-"], input=code, capture_output=True, text=True, check=True
-    )
-    assert '"<stdin>", 6, "__deepcopy__", true' in done.stdout
+def copy_deep(waiting: Queue[None]) -> None:
+    copy.deepcopy([[[[[SimpleNamespace(__deepcopy__=waiting.get)]]]]])  # get() waits
+
+
+def test_deep_library_stack_keeps_its_innermost_frames_the_users_and_what_that_called():
+    waiting = Queue[None]()
+    thread = threading.Thread(target=copy_deep, args=(waiting,))
+    thread.start()
+    found = frames.of_thread(thread.ident or 0)
+    while not found or found[0][2] != "wait":
+        assert thread.is_alive()
+        found = frames.of_thread(thread.ident or 0)
+    waiting.put(None)
+    thread.join()
+
+    innermost = ["wait", "get", "deepcopy", "_deepcopy_list", "deepcopy", "_deepcopy_list"]
+    assert [frame[2] for frame in found] == [*innermost, "deepcopy", "copy_deep"]
+    assert found[-2][0] == copy.__file__
+    assert [frame[3] for frame in found] == [False] * 7 + [True]

@@ -190,3 +190,17 @@ def test_full_disk_fails_at_opening(tmp_path: Path):
     assert done.stdout == "OSError 27\n"
     with pytest.raises(ValueError, match="mmap"):
         PageReader(str(tmp_path / "page"))
+
+
+def test_question_of_the_agent_is_seen_and_each_is_another(tmp_path: Path):
+    page = PageWriter(str(tmp_path / "p"))
+    reader = PageReader(str(tmp_path / "p"))
+    page.report({"text": "x" * 32000})
+    asked = [page.asked()]
+    for _ in range(2):
+        reader.ask()
+        asked.append(page.asked())
+    assert asked[0] == 0
+    assert len(set(asked)) == 3
+    assert reader.read().report == {"text": "x" * 32000}
+    reader.close()
