@@ -136,6 +136,8 @@ class Tempo(Struct, frozen=True, omit_defaults=True):
     """Typical seconds a step takes."""
     own: float = 0.0
     """Typical seconds of a step outside collectives: what this rank itself needs."""
+    error: float = 0.0
+    """How far that may be off by chance (standard error): it differs from step to step."""
     usual_own: float = 0.0
     """The same over the job's longer past, to tell what is new."""
     delayed: float | None = None

@@ -61,6 +61,46 @@ def test_straggler_of_any_step_length_is_seen(step: float):
     assert "never seen faster" in verdict.because
 
 
+def uneven(kind: str, seed: int) -> Work:
+    """Steps that vary a lot, equally on all ranks."""
+    drawn: dict[int, list[float]] = {}
+
+    def draw(chance: random.Random) -> float:
+        match kind:
+            case "pareto":
+                return min(0.05 * chance.paretovariate(1.0), 2.5)
+            case "lognormal":
+                return 0.1 * chance.lognormvariate(0, 1)
+            case _:
+                return chance.expovariate(10)
+
+    def work(rank: int, step: int) -> float:
+        if rank not in drawn:
+            chance = random.Random(f"{seed} {rank}")
+            drawn[rank] = [draw(chance) for _ in range(400)]
+        return drawn[rank][step]
+
+    return work
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("kind", ["pareto", "lognormal", "exponential"])
+def test_nobody_is_accused_where_chance_decides_who_is_last(kind: str, counted: bool):
+    named = [
+        (seed, steps)
+        for seed in range(12)
+        for steps in (60, 100, 150, 250)
+        if not silent(seen(uneven(kind, seed), steps=steps, counted=counted))
+    ]
+    assert named == []
+
+
+def test_straggler_is_named_where_steps_vary_a_lot():
+    usual = uneven("lognormal", 1)
+    scene = seen(lambda rank, step: usual(rank, step) + 0.3 * (rank == 2 and step > 200), steps=300)
+    assert culprits(verdict_of(scene)) == [2]
+
+
 def test_straggler_is_seen_seconds_after_it_became_one():
     def work(rank: int, step: int) -> float:
         return 0.3 if rank == 2 and step >= 300 else 0.1

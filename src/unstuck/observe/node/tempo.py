@@ -7,6 +7,7 @@ its operations complete at once: that is what gives a straggler away, also where
 with its backward pass. Times are of the rank's own host, so no two clocks are ever compared.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from statistics import median
@@ -195,6 +196,7 @@ class TempoMeter:
             steps=steps,
             step=round(step, 4),
             own=round(own, 4),
+            error=round(_error(kept, own, seconds / looks), 4),
             usual_own=round(usual, 4),
             delayed=round(sum(delays) / steps, 4) if len(delays) == len(kept) else None,
             disk=round(step * sum(one.disk for one in kept) / looks, 4),
@@ -253,6 +255,12 @@ def _totals(stretches: list[Stretch]) -> tuple[int, float, int, int]:
         looks += one.looks
         waits += one.waits
     return steps, seconds, looks, waits
+
+
+def _error(stretches: list[Stretch], own: float, look: float) -> float:
+    """Return the standard error of `own`; `look` is the time that one look stands for."""
+    off = [(one.looks - one.waits) * look - own * one.steps for one in stretches]
+    return math.sqrt(sum(x * x for x in off)) / sum(one.steps for one in stretches)
 
 
 def _change(recent: Iterable[Stretch], level: float) -> float:

@@ -28,6 +28,15 @@ def test_steps_as_long_as_the_looks_are_apart_do_not_fool_it(step: float):
     assert tempos[1].own / tempos[1].step > 0.95
 
 
+def test_own_time_that_varies_may_be_off_by_chance():
+    chance = random.Random(3)
+    steady, varies = watch(lambda rank, _: 0.4 + rank * chance.uniform(-0.3, 0.3), ranks=2)
+
+    assert steady.error < 0.03
+    # 0.17 s from step to step, over some 20 steps.
+    assert varies.error == pytest.approx(0.17 / varies.steps**0.5, rel=0.5)
+
+
 def test_steps_that_held_something_else_are_left_out():
     def work(rank: int, step: int) -> float:
         saves = rank == 0 and step % 5 == 0
