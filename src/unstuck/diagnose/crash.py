@@ -211,6 +211,8 @@ def _reason(death: Death) -> _Reason:
     if death.signal:
         return _by_signal(death)
     code = exit_code(death.state)
+    if code is None and death.state.process.oom_kills > 0:
+        return _by_memory_killer(death, "is gone without a word")
     if code is None:
         return _Reason(
             Cause.PROCESS_CRASH,
@@ -265,13 +267,18 @@ def _by_signal(death: Death) -> _Reason:
         sure = Confidence.LIKELY if death.signal == signal.SIGABRT else Confidence.CERTAIN
         return _Reason(_CRASH, sure, told, because, _signal_hints(death.signal))
     if process.oom_kills > 0:
-        because = f"its cgroup counts {process.oom_kills} kills by the out-of-memory killer"
-        other = Alternative(_CRASH, "see in the kernel log (dmesg) which process was killed")
-        return _Reason(Cause.OUT_OF_MEMORY, Confidence.LIKELY, told, because, (other,))
+        return _by_memory_killer(death, told)
     because = (
         "its process ended by SIGKILL before all others; its cgroup counts no out-of-memory kill"
     )
     return _Reason(_CRASH, Confidence.CERTAIN, told, because, (_KERNEL_LOG,))
+
+
+def _by_memory_killer(death: Death, told: str) -> _Reason:
+    kills = death.state.process.oom_kills
+    because = f"its cgroup counts {kills} kills by the out-of-memory killer"
+    other = Alternative(_CRASH, "see in the kernel log (dmesg) which process was killed")
+    return _Reason(Cause.OUT_OF_MEMORY, Confidence.LIKELY, told, because, (other,))
 
 
 def _signal_hints(number: int) -> tuple[Alternative, ...]:
@@ -298,7 +305,7 @@ def _evidence(named: list[Death], rest: list[Death]) -> tuple[Evidence, ...]:
     for death in named[:_MOST_FOLLOWERS]:
         items.append(_death_evidence(death, "root"))
         process = death.state.process
-        if death.signal == signal.SIGKILL:
+        if death.signal == signal.SIGKILL or process.oom_kills:
             text = f"{process.oom_kills} out-of-memory kills in its cgroup"
             items.append(Evidence(f"rank {death.state.rank}: cgroup", text, "root"))
     return (*items, *followers_evidence(tuple(rest)))

@@ -52,6 +52,16 @@ def test_sigkill_with_a_counted_oom_kill_is_likely_out_of_memory() -> None:
     assert (verdict.cause, verdict.confidence) == (Cause.OUT_OF_MEMORY, Confidence.LIKELY)
 
 
+def test_unknown_end_with_a_counted_oom_kill_is_likely_out_of_memory() -> None:
+    scene = job(4).end(2, None, 1.0).process(2, oom_kills=1)
+    for rank in (0, 1, 3):
+        scene.enter(rank, stalled=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, verdict.confidence) == (Cause.OUT_OF_MEMORY, Confidence.LIKELY)
+    assert culprits(verdict) == [2]
+    assert any("1 out-of-memory kills" in item.text for item in verdict.evidence)
+
+
 def test_sigkill_without_oom_kill_is_a_crash_that_the_kernel_log_may_explain() -> None:
     verdict = verdict_of(job(4).end(2, -9, 1.0))
     assert (verdict.cause, verdict.confidence) == (Cause.PROCESS_CRASH, Confidence.CERTAIN)
