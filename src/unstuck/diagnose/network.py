@@ -33,9 +33,10 @@ def is_undecided(job: Job, host: str) -> bool:
     """Tell whether the peers of a silent host will soon know more of it."""
     if job.silent_for.get(host, DECIDED_BY) >= DECIDED_BY:
         return False
-    if hearing := job.links.listeners(host, Way.WORKS):
-        return any(job.links.way(other, host) is Way.UNCLEAR for other in hearing)
-    return bool(job.links.listeners(host, Way.UNCLEAR))
+    unsure = job.links.listeners(host, Way.UNCLEAR)
+    hearing = job.links.listeners(host, Way.WORKS)
+    # Where somebody hears it, all that may hear it still must say whether they reach it too.
+    return bool(unsure) or any(job.links.way(other, host) is Way.UNCLEAR for other in hearing)
 
 
 def explain_silent(job: Job, states: list[RankState]) -> list[Finding]:

@@ -133,6 +133,12 @@ def test_node_is_not_judged_while_only_one_of_those_that_hear_it_misses_its_answ
     assert diagnose(deaf(2.2, 1.6).scene.snapshot()).verdict is None
 
 
+def test_node_is_not_judged_while_the_word_of_one_that_hears_it_is_old():
+    net = deaf(2.2, 1.35)
+    net.scene.node("host1", silent_for=0.99)
+    assert diagnose(net.scene.snapshot()).verdict is None
+
+
 def test_node_that_heard_nobody_for_a_second_is_not_silent_if_it_answers():
     assert diagnose(deaf(FINE, FINE).scene.snapshot()).verdict is None
 
