@@ -303,7 +303,7 @@ class Agent:
             case "paused":
                 self._paused_until = float(news.text)
             case "peers":
-                self._call(self._roll.update(json.loads(news.text)))
+                self._call(self._roll.hear(json.loads(news.text), alone=self._is_alone()))
             case _:
                 self.door.publish(news.topic, news.text)
                 self.door.hold(news.topic, news.text if news.holds else None)
@@ -318,8 +318,13 @@ class Agent:
         """While there is no hub, say from here who falls silent and who is back."""
         while True:
             await asyncio.sleep(SEND_EVERY_WHEN_STALLED)
-            if self.uplink.without_hub_for() > ALONE_AFTER and not (self.stopping or self.ended):
+            if not self._is_alone():
+                self._call(self._roll.rejoin())
+            elif not (self.stopping or self.ended):
                 self._call(self._roll.judge_alone(self.frame()))
+
+    def _is_alone(self) -> bool:
+        return self.uplink.without_hub_for() > ALONE_AFTER
 
     # --- what the hub orders
 

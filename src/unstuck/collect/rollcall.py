@@ -21,10 +21,23 @@ class RollCall:
     def __init__(self) -> None:
         self._silent: dict[str, Any] = {}
         self._roster: dict[str, list[int]] = {}
+        self._told: dict[str, Any] = {}
 
     def know(self, roster: str) -> None:
         """Take over from the hub which ranks each host has."""
         self._roster = json.loads(roster)
+
+    def hear(self, silent: dict[str, Any], *, alone: bool) -> list[str]:
+        """Take in what the hub tells; while this agent judges alone, only keep it.
+
+        What arrives then was held up by a cut: it is older than what is seen from here.
+        """
+        self._told = silent
+        return [] if alone else self.rejoin()
+
+    def rejoin(self) -> list[str]:
+        """Go by the hub's last word again."""
+        return self.update(self._told)
 
     def update(self, silent: dict[str, Any]) -> list[str]:
         """Take in who is silent now; return the events, one JSON object a line."""

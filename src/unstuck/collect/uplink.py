@@ -138,11 +138,13 @@ class Uplink:
 
     def without_hub_for(self) -> float:
         """Say for how many seconds the hub has not been there; 0 while it is, or never was."""
-        if self._writer is None:
-            return time.monotonic() - self._lost if self._lost else 0.0
-        if not self._confirms or self._answered is None:
+        if self._writer is None and not self._lost:
             return 0.0
-        return time.monotonic() - self._answered
+        since = [self._lost] if self._writer is None else []
+        if self._confirms and self._answered is not None:
+            since.append(self._answered)
+        # A connection is given up some time after the hub was heard last.
+        return time.monotonic() - min(since) if since else 0.0
 
     def links(self) -> tuple[PeerLink, ...]:
         """Return the state of the direct ways to the other agents."""

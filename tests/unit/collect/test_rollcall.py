@@ -51,8 +51,26 @@ def test_whom_nobody_here_asks_stays_as_the_hub_said():
     assert roll.judge_alone(frame()) == []
 
 
-def test_hub_that_is_back_corrects_it():
+def alone_without_the_other() -> RollCall:
     roll = RollCall()
     roll.know(json.dumps({"a": [0], "b": [1]}))
     roll.judge_alone(frame(PeerLink("b/1", "b", 1.4, suspect=True)))
-    assert events(roll.update({})) == [("back", ["1"])]
+    return roll
+
+
+def test_hub_that_is_back_corrects_it():
+    roll = alone_without_the_other()
+    assert events(roll.hear({}, alone=False)) == [("back", ["1"])]
+
+
+def test_hub_that_missed_nobody_corrects_it_without_a_word():
+    roll = alone_without_the_other()
+    assert events(roll.rejoin()) == [("back", ["1"])]
+    assert roll.rejoin() == []
+
+
+def test_word_that_a_cut_held_up_says_nothing_until_the_hub_is_back():
+    roll = alone_without_the_other()
+    assert roll.hear({"0": GONE}, alone=True) == []
+    assert roll.judge_alone(frame(PeerLink("b/1", "b", 1.6, suspect=True))) == []
+    assert events(roll.rejoin()) == [("silent", ["0"]), ("back", ["1"])]
