@@ -56,6 +56,13 @@ def test_packets_are_lost_in_one_direction_only_and_counted(two_hosts: Hosts) ->
 
         hosts.heed(1, 0)
         assert _reaches(hosts)
+
+        hosts.ignore(1, 0, "udp")
+        assert _reaches(hosts)
+        hosts.ignore(1, 0, "tcp")
+        assert not _reaches(hosts)
+        hosts.heed(1, 0, "tcp")
+        assert _reaches(hosts)
         server.kill()
 
 

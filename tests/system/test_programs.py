@@ -15,6 +15,7 @@ HELPERS = {
     "slow_rank",
     "write_dumps",
     "recovers",
+    "blocked_start",
     "stays",
 }
 """Programs without a verdict to expect: they test the launch, or make files."""

@@ -160,20 +160,30 @@ def _missing(job: Job, seconds: float) -> list[Finding]:
 
 
 def _all_there(job: Job, waiting: list[RankState], seconds: float) -> list[Finding]:
-    """Every rank is in init and it does not complete: nobody is missing, something is cut."""
+    """Every rank has called init and some do not come out: nobody is missing, something is cut.
+
+    A rank that is connected to all is out of it, and waits for the others in its first operation.
+    """
     world = job.snapshot.world_size
-    if len(waiting) < world or not world or min(s.stalled_for for s in waiting) < JOIN_WITHIN:
+    out = [state for state in job.live if state.phase == "run"]
+    enough = START_UP if any(state.in_flight for state in out) else JOIN_WITHIN
+    come = len(waiting) + len(out)
+    if come < world or not world or min(s.stalled_for for s in waiting) < enough:
         return []
-    hosts = {state.host for state in waiting}
+    these = ranks_text(state.rank for state in waiting)
+    hosts = ", ".join(sorted({state.host for state in waiting})[:_MOST_ITEMS])
+    verb = "is" if len(waiting) == 1 else "are"
+    inside = f"{these.capitalize()} ({hosts})" if out else f"All {world} ranks"
     return [
         Finding(
             cause=Cause.NETWORK_MISCONFIGURATION,
             confidence=Confidence.POSSIBLE,
-            because=f"all {world} ranks on {len(hosts)} hosts called init_process_group and none "
-            "came out of it; no process is missing or stopped",
+            because=f"all {world} ranks called init_process_group, and {these} did not come "
+            "out of it; no process is missing or stopped",
             culprits=(),
-            summary=f"All {world} ranks are in init_process_group and it does not complete.",
-            evidence=(Evidence("hub", f"all in it for {seconds_text(seconds)}", "root"),),
+            summary=f"{inside} {verb} in init_process_group and it does not complete"
+            + ("; the others are through it." if out else "."),
+            evidence=(Evidence("hub", f"{these} in it for {seconds_text(seconds)}", "root"),),
             alternatives=(
                 Alternative(
                     Cause.NETWORK_PARTITION,

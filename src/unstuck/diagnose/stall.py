@@ -120,7 +120,8 @@ def _explain_gone(states: list[RankState], fallen: bool) -> list[Finding]:
 def _explain_living(
     job: Job, sink: Sink, ranks: list[int], limit: float, fallen: bool
 ) -> list[Finding]:
-    states = _states(job, ranks)
+    # One that is still in init does what it can: joining.py says what holds it up.
+    states = [state for state in _states(job, ranks) if state.phase != "init"]
     if not fallen:
         wait = has_lasted(job, sink)
         known, told = job.long_places, job.snapshot.controls

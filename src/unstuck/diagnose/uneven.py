@@ -3,7 +3,8 @@
 A rank that ran out of data looks like one that calls another collective by mistake: both are
 in an operation that the others did not expect. The script itself decides. A rank in the same
 loop as the others took another branch there: a mismatch. A rank that is in an outer loop only,
-or in none, has left the inner one: its work was over before that of the others.
+or in none, has left the inner one: its work was over before that of the others. Unless it is in no
+loop because it has not come to one: at an earlier line than the others, where their ways part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +38,10 @@ def find_leavers(job: Job, sides: Sequence[Sequence[int]]) -> Left | None:
         for ranks, one in zip(sides, known, strict=True)
         if len(one) < len(inner) and inner[: len(one)] == one
     ]
-    staying = [one for one in known if one == inner]
+    staying = [ranks for ranks, one in zip(sides, known, strict=True) if one == inner]
     if not gone or len(gone) + len(staying) < len(known):
+        return None
+    if any(_has_yet_to_come(job, rank, staying[0]) for ranks in gone for rank in ranks):
         return None
     shortest = min(len(one) for one in known)
     return Left(tuple(sorted(rank for ranks in gone for rank in ranks)), inner[shortest])
@@ -54,8 +57,11 @@ def has_left_everything(job: Job, state: RankState, waiting: Sequence[int]) -> L
     """Tell whether a rank is in no loop at all while all that wait for it are in one."""
     if state.loops != ():
         return None
-    inner = _loops_of(job, [rank for rank in waiting if rank != state.rank])
-    return Left((state.rank,), inner[0]) if inner else None
+    others = [rank for rank in waiting if rank != state.rank]
+    inner = _loops_of(job, others)
+    if not inner or _has_yet_to_come(job, state.rank, others):
+        return None
+    return Left((state.rank,), inner[0])
 
 
 def explain_left(job: Job, left: Left, doing: Mapping[int, str]) -> Finding:
@@ -103,6 +109,20 @@ def steps_evidence(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
 def _span(numbers: list[int]) -> str:
     first, last = numbers[0], numbers[-1]
     return str(first) if first == last else f"{first} to {last}"
+
+
+def _has_yet_to_come(job: Job, rank: int, others: Sequence[int]) -> bool:
+    """Tell whether a rank in no loop is at an earlier line than the others, which are in one."""
+    state = job.states[rank]
+    if state.loops != ():
+        return False
+    routes = (job.states[other].route for other in others if other in job.states)
+    theirs = next((route for route in routes if route), ())
+    for own, other in zip(state.route, theirs, strict=False):
+        if own != other:
+            same = (own.file, own.function) == (other.file, other.function)
+            return same and own.line < other.line
+    return False
 
 
 def _loops_of(job: Job, ranks: Sequence[int]) -> tuple[str, ...] | None:

@@ -126,8 +126,10 @@ class Hosts:
         for name in (*self._names, self._bridge):
             _remove(name)
 
-    def ignore(self, i: int, sender: int) -> None:
+    def ignore(self, i: int, sender: int, protocol: str = "") -> None:
         """Let host `i` drop, without a word, whatever host `sender` sends it; not the other way.
+
+        With a protocol (`tcp`, `udp`) only that.
 
         The drop is at the receiver's side: the sender sees no error, as with a broken cable.
         """
@@ -136,11 +138,11 @@ class Hosts:
             # The kernel looks for its own addresses first; make room before that.
             _ip("-n", self._names[i], "rule", "add", "pref", "100", "lookup", "local")
             _ip("-n", self._names[i], "rule", "del", "pref", "0")
-        _ip("-n", self._names[i], "rule", "add", *self._drop(sender))
+        _ip("-n", self._names[i], "rule", "add", *self._drop(sender, protocol))
 
-    def heed(self, i: int, sender: int) -> None:
+    def heed(self, i: int, sender: int, protocol: str = "") -> None:
         """Let host `i` take again what host `sender` sends."""
-        _ip("-n", self._names[i], "rule", "del", *self._drop(sender))
+        _ip("-n", self._names[i], "rule", "del", *self._drop(sender, protocol))
 
     def dropped(self, i: int) -> int:
         """Count the packets that host `i` has dropped because it ignores their sender."""
@@ -168,8 +170,9 @@ class Hosts:
         """Find every process that runs on host `i`."""
         return {int(pid) for pid in _ip("netns", "pids", self._names[i]).split()}
 
-    def _drop(self, sender: int) -> tuple[str, ...]:
-        return "pref", str(10 + sender), "from", self.address(sender), "blackhole"
+    def _drop(self, sender: int, protocol: str) -> tuple[str, ...]:
+        which = ("ipproto", protocol) if protocol else ()
+        return "pref", str(10 + sender), "from", self.address(sender), *which, "blackhole"
 
     def _build(self) -> None:
         _ip("netns", "add", self._bridge)

@@ -205,6 +205,8 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     loops: tuple[str, ...] | None = None
     """The loops of the script that the main thread is in, outermost first, as `file:line`; of a
     rank that destroyed its groups, those it did that from. None if not known."""
+    route: tuple[CodeLine, ...] = ()
+    """The calls of the script that led to where the main thread is, outermost first."""
     left_for: float | None = None
     """Since it destroyed its process groups for good; None if it did not."""
     store: str = ""

@@ -123,3 +123,15 @@ def test_launchers_that_wait_at_the_rendezvous_are_seen(come: int, cause: Cause)
     assert verdict is not None
     assert (verdict.cause, verdict.culprits) == (cause, ())
     assert f"{come} of 2 nodes have come" in verdict.summary
+
+
+def test_nobody_is_blamed_when_some_do_not_come_out_of_init() -> None:
+    scene = job(3).enter(0, stalled=21.0, loops=("train.py:14",))
+    for rank in (1, 2):
+        scene.change(rank, phase="init", groups=(), loops=(), stalled_for=23.0, stack_age=1.0)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, verdict.culprits) == (Cause.NETWORK_MISCONFIGURATION, ())
+    assert verdict.summary.startswith("Ranks 1,2 (")
+    for rank in (1, 2):
+        scene.change(rank, stalled_for=19.0)
+    assert silent(scene)

@@ -1,6 +1,7 @@
 """A rank that left the loop, told apart from one that took another branch inside it."""
 
 from scenes import CLOSED, Scene, culprits, job, verdict_of
+from unstuck.model.rank import CodeLine
 from unstuck.model.verdict import Cause, Confidence
 
 EPOCH, BATCH = "train.py:10", "train.py:12"
@@ -80,3 +81,41 @@ def test_a_rank_that_ended_from_within_its_loop_left_early() -> None:
 def test_a_rank_that_destroyed_its_groups_and_lives_on_has_left_too() -> None:
     scene = left(()).change(2, phase="run").process(2, state="S", exit_code=None, gone_for=None)
     assert culprits(verdict_of(scene)) == [2]
+
+
+def at(*calls: tuple[str, int]) -> tuple[CodeLine, ...]:
+    """A way through the script: functions and lines, outermost first."""
+    return tuple(CodeLine("train.py", line, function) for function, line in calls)
+
+
+IN_THE_LOOP = at(("<module>", 30), ("main", 12), ("step", 5))
+
+
+def test_a_rank_that_has_not_come_to_the_loop_has_not_left_it() -> None:
+    scene = job(3)
+    for rank in (0, 1):
+        scene.enter(rank, loops=(BATCH,), route=IN_THE_LOOP)
+    scene.sleep(2, loops=(), route=at(("<module>", 30), ("main", 9), ("prepare", 40)))
+    assert verdict_of(scene).cause is Cause.BUSY_ELSEWHERE
+    scene.change(2, route=at(("<module>", 25), ("prepare", 40)))
+    assert verdict_of(scene).cause is Cause.BUSY_ELSEWHERE
+
+
+def test_a_rank_past_the_loop_has_left_it_wherever_its_functions_stand() -> None:
+    scene = job(3)
+    for rank in (0, 1):
+        scene.enter(rank, loops=(BATCH,), route=IN_THE_LOOP)
+    scene.sleep(2, loops=(), route=at(("<module>", 30), ("main", 19), ("save", 2)))
+    assert verdict_of(scene).cause is Cause.UNEVEN_WORK
+    scene.change(2, route=at(("<module>", 31), ("save", 2)))
+    assert verdict_of(scene).cause is Cause.UNEVEN_WORK
+
+
+def test_another_operation_before_the_loop_is_a_mismatch() -> None:
+    scene = at_a_barrier(())
+    for rank in (0, 1, 3):
+        scene.change(rank, route=IN_THE_LOOP)
+    assert verdict_of(scene.change(2, route=at(("<module>", 20)))).cause is (
+        Cause.COLLECTIVE_MISMATCH
+    )
+    assert verdict_of(scene.change(2, route=at(("<module>", 40)))).cause is Cause.UNEVEN_WORK

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 from unstuck.lab.faults.fault import Fault, Fired, Injection
 from unstuck.lab.hosts import Hosts
@@ -13,12 +14,15 @@ class Split(Fault, frozen=True, tag="split"):
 
     host: int = 1
     other: int = 2
+    protocol: Literal["", "tcp"] = ""
+    """With "tcp" only the ranks' connections: a firewall that lets the agents' probes pass."""
 
     def inject(self, world: World) -> Injection:
         """Let each of the two drop what the other sends."""
         hosts = world.need_hosts()
         at = time.time()
-        deaf = Deafness(hosts, [(self.host, self.other), (self.other, self.host)])
+        both = [(self.host, self.other), (self.other, self.host)]
+        deaf = Deafness(hosts, both, self.protocol)
 
         def look() -> Fired | None:
             lost = deaf.dropped()
@@ -31,13 +35,14 @@ class Split(Fault, frozen=True, tag="split"):
 class Deafness:
     """Pairs of hosts (who, to whom) where the first drops what the second sends."""
 
-    def __init__(self, hosts: Hosts, pairs: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, hosts: Hosts, pairs: Sequence[tuple[int, int]], protocol: str = "") -> None:
         self._hosts = hosts
+        self._protocol = protocol
         self._pairs = list(pairs)
         self._deaf = {i for i, _ in pairs}
         self._before = {i: hosts.dropped(i) for i in self._deaf}
         for i, sender in self._pairs:
-            hosts.ignore(i, sender)
+            hosts.ignore(i, sender, protocol)
 
     def dropped(self) -> int:
         """Count the packets that were dropped since."""
@@ -46,4 +51,4 @@ class Deafness:
     def heal(self) -> None:
         """Let them hear each other again; may be called twice."""
         while self._pairs:
-            self._hosts.heed(*self._pairs.pop())
+            self._hosts.heed(*self._pairs.pop(), self._protocol)

@@ -5,9 +5,12 @@ import os
 from collections.abc import Iterable
 from functools import lru_cache
 
+from unstuck.model.rank import CodeLine
+
 _MOST_BYTES = 2_000_000
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _Loop = ast.For | ast.While | ast.AsyncFor
+_MOST_CALLS = 20
 
 
 def loops_around(frames: Iterable[tuple[str, int]]) -> tuple[str, ...] | None:
@@ -22,7 +25,7 @@ def loops_around(frames: Iterable[tuple[str, int]]) -> tuple[str, ...] | None:
     known = False
     found: list[str] = []
     for file, line in reversed(list(frames)):
-        if "/torch/" in file or (file.startswith(_STANDARD) and "-packages/" not in file):
+        if not _is_script(file):
             continue
         spans = _spans(file, _changed(file))
         if spans is None:
@@ -31,6 +34,16 @@ def loops_around(frames: Iterable[tuple[str, int]]) -> tuple[str, ...] | None:
         name = os.path.basename(file)
         found += [f"{name}:{first}" for first, last in spans if first <= line <= last]
     return tuple(found) if known else None
+
+
+def route_to(frames: Iterable[CodeLine]) -> tuple[CodeLine, ...]:
+    """Keep the calls of the script and its packages, given innermost first: outermost first."""
+    calls = [frame for frame in reversed(list(frames)) if _is_script(frame.file)]
+    return tuple(calls[:_MOST_CALLS])
+
+
+def _is_script(file: str) -> bool:
+    return "/torch/" not in file and (not file.startswith(_STANDARD) or "-packages/" in file)
 
 
 def _changed(file: str) -> float:

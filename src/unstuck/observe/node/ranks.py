@@ -23,7 +23,7 @@ from unstuck.observe.node import freezer, procfs, recorder, source, stacks
 from unstuck.observe.node.cgroup import OomCounter
 from unstuck.observe.node.changing import ChangingFile
 from unstuck.observe.node.lastwords import LastWords
-from unstuck.observe.node.loops import loops_around
+from unstuck.observe.node.loops import loops_around, route_to
 from unstuck.observe.node.overdue import Late, Overdue
 from unstuck.observe.node.pace import Progress, places_of
 from unstuck.observe.node.starving import Starving
@@ -81,6 +81,7 @@ class RankWatcher:
         """How often it was seen to have come out of an import before it joined."""
         self._threads = ""
         self._loops: tuple[str, ...] | None = None
+        self._route: tuple[CodeLine, ...] = ()
         self._gil_held = False
         self._waiting: HostWaitReader | None = None
 
@@ -236,6 +237,7 @@ class RankWatcher:
             p2p=p2p,
             stack=self._crashed_at or self._stack or _stack(report),
             loops=_loops_left(report) if report.get("left") else self._loops,
+            route=() if report.get("left") else self._route,
             left_for=_age(report["left"]["time"], now) if report.get("left") else None,
             store=report.get("store", ""),
             threads=(self._threads,) if self._threads else (),
@@ -334,6 +336,7 @@ class RankWatcher:
         frames = stacks.main_thread(text, report["main_thread"])
         self._stack = source.with_source(frames)
         self._loops = loops_around((frame.file, frame.line) for frame in frames)
+        self._route = route_to(frames)
         if report.get("phase", "start") == "start":
             self._note_import(frames)
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.observe.node.loops import loops_around
+from unstuck.model.rank import CodeLine
+from unstuck.observe.node.loops import loops_around, route_to
 
 SCRIPT = """\
 def step(batch):
@@ -53,6 +54,17 @@ def test_torch_and_the_standard_library_do_not_count(script: str) -> None:
 
     library = [(threading.__file__, line) for line in range(1, 400)]
     assert loops_around([*library, ("/lib/torch/nn/module.py", 3), (script, 14)]) == ()
+
+
+def test_the_route_has_the_calls_of_the_script_only_outermost_first(script: str) -> None:
+    import threading
+
+    inner, outer = CodeLine(script, 7, "step"), CodeLine(script, 14, "main")
+    library = CodeLine(threading.__file__, 3, "run")
+    assert route_to([inner, CodeLine("/lib/torch/nn/module.py", 3, "f"), library, outer]) == (
+        outer,
+        inner,
+    )
 
 
 def test_nothing_is_known_without_source(tmp_path: Path) -> None:
