@@ -16,9 +16,11 @@ HELPERS = {
     "write_dumps",
     "recovers",
     "blocked_start",
+    "lingers",
+    "storage_gone",
     "stays",
 }
-"""Programs without a verdict to expect: they test the launch, or make files."""
+"""Programs without an entry in expected.toml: those of scenarios, or for tests alone."""
 
 
 def test_there_are_enough_of_both_kinds() -> None:

@@ -22,6 +22,9 @@ _COLLECTIVES = (
 )
 _COLLECTIVE = re.compile(rf"^_?({_COLLECTIVES})(_\w+)?$")
 _CALL = re.compile(rf"\b((?:{_COLLECTIVES})(?:_\w+)?|i?send|i?recv|batch_isend_irecv)\(")
+_THREAD_IN_CALL = re.compile(
+    r'^Thread 0x[0-9a-f]+ .*\n  File ".*distributed_c10d\.py", line \d+ in (\w+)$', re.MULTILINE
+)
 _WAITS_FOR_DEVICE = re.compile(r"\.(wait|item|cpu|tolist|synchronize|backward)\(")
 _WAITS_FOR_HOST = re.compile(
     r"\.(acquire|join|get|result)\(|^\s*(async )?with\b.*lock", re.IGNORECASE
@@ -107,6 +110,17 @@ def is_blocked(state: RankState) -> bool:
     if running:
         return _spins_for_device(state, seen)
     return (seen.calls and not seen.in_torch) or _waits_in_thread(state)
+
+
+def waits_in_other_thread(state: RankState) -> bool:
+    """Tell whether another thread than the main one is inside a collective, a send or a receive.
+
+    Example: a thread that runs the collectives of a script, or that of an asynchronous checkpoint.
+    """
+    if state.gil_held or state.phase != "run":
+        return False
+    calls = (call for text in state.threads for call in _THREAD_IN_CALL.findall(text))
+    return any(call in POINT_TO_POINT or _COLLECTIVE.match(call) for call in calls)
 
 
 def is_held_up(state: RankState) -> bool:

@@ -1,13 +1,18 @@
 """The operation that each rank waits in, and how far the members of each group are."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
 
 from msgspec import Struct
 
-from unstuck.diagnose.blocked import POINT_TO_POINT, call_in_progress, is_blocked
+from unstuck.diagnose.blocked import (
+    POINT_TO_POINT,
+    call_in_progress,
+    is_blocked,
+    waits_in_other_thread,
+)
 from unstuck.diagnose.standing import Job
 from unstuck.model.rank import GroupProgress, Operation, PointToPoint, RankState
 
@@ -64,13 +69,19 @@ def gather_groups(job: Job, keys: Iterable[GroupKey]) -> dict[GroupKey, Group]:
 def find_heads(job: Job) -> dict[int, Head]:
     """Find the head of every living rank whose main thread waits in an operation.
 
+    Where no main thread does, it may be another thread that the script gave this to.
+
     Thousands of ranks wait in the same collective: they share one head, which saves the
     garbage collector a look at all of them.
     """
+    return _heads_of(job, is_blocked) or _heads_of(job, waits_in_other_thread)
+
+
+def _heads_of(job: Job, waits: Callable[[RankState], bool]) -> dict[int, Head]:
     heads: dict[int, Head] = {}
     known: dict[Head, Head] = {}
     for state in job.live:
-        if state.in_flight and is_blocked(state) and (head := _head(state)):
+        if state.in_flight and waits(state) and (head := _head(state)):
             heads[state.rank] = known.setdefault(head, head)
     return heads
 

@@ -29,7 +29,7 @@ _STORE_CALLS = frozenset(
         "_create_c10d_store",
     }
 )
-_PIPE_WAITS = ("pipe_read", "pipe_wait", "anon_pipe_read")
+_PIPE_WAITS = ("pipe_read", "pipe_wait", "anon_pipe_read", "wait_for_partner")
 _SOCKET_WAITS = ("unix_stream", "sk_wait", "tcp_recv", "skb_wait", "inet_csk", "wait_woken")
 _POLL_WAITS = ("poll", "select", "ep_")
 

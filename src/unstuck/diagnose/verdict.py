@@ -23,6 +23,7 @@ from unstuck.diagnose.finding import Finding
 from unstuck.diagnose.graph import WaitGraph, build_graph
 from unstuck.diagnose.heads import GroupKey, Head, all_have_begun, group_key, last_words
 from unstuck.diagnose.healed import find_healed
+from unstuck.diagnose.idle import find_idle, suspects_idle
 from unstuck.diagnose.joining import find_absent_nodes, find_unjoined, suspects_before_init
 from unstuck.diagnose.launcher import find_lost_launcher
 from unstuck.diagnose.mismatch import find_mismatches
@@ -81,8 +82,8 @@ def _judge_living(job: Job) -> Diagnosis:
     if findings := _unjoined(job):
         return Diagnosis(write_verdict(job.snapshot, findings))
     waits = _judge_waits(job)
-    if waits.verdict is None and (slow := find_slow(job)):
-        return Diagnosis(write_verdict(job.snapshot, [slow]), waits.requests)
+    if waits.verdict is None and (found := find_slow(job) or find_idle(job)):
+        return Diagnosis(write_verdict(job.snapshot, [found]), waits.requests)
     return waits
 
 
@@ -212,7 +213,7 @@ def _judge_waits(job: Job) -> Diagnosis:
     graph = build_graph(job)
     sinks = find_sinks(graph)
     mismatches = find_mismatches(graph, SUSPICION)
-    requests = _requests(job, suspects, sinks, mismatches)
+    requests = _requests(graph, suspects, sinks, mismatches)
     findings = [found for found in mismatches if found.seconds >= min(limit, FLOOR)]
     if not findings:
         found = _explain_sinks(graph, sinks, limit)
@@ -237,7 +238,7 @@ def _suspects_without_operation(job: Job) -> list[RankState]:
     """Where nothing is in flight (before init, in the store), only stacks show who waits."""
     inside = (*in_store(job), *in_barrier(job))
     if not any(state.stalled_for >= SUSPICION for state in inside):
-        return suspects_before_init(job)
+        return suspects_before_init(job) or suspects_idle(job)
     return [s for s in job.live if s.stalled_for >= SUSPICION and lacks_stack(s)]
 
 
@@ -247,16 +248,20 @@ def _stacks_of(states: list[RankState]) -> tuple[EvidenceRequest, ...]:
 
 
 def _requests(
-    job: Job,
+    graph: WaitGraph,
     suspects: list[RankState],
     sinks: tuple[Sink, ...],
     mismatches: tuple[Finding, ...],
 ) -> tuple[EvidenceRequest, ...]:
+    job = graph.job
     found: list[EvidenceRequest] = []
     if any(lacks_recorder(state) for state in suspects):
         ranks = tuple(sorted(state.rank for state in job.live if _wants_recorder(state)))
         found.append(EvidenceRequest(EvidenceKind.RECORDER, ranks))
     wanted = [state.rank for state in job.live if state.beat_age > SUSPICION and lacks_stack(state)]
+    if not graph.heads:
+        # No main thread is in an operation: other threads may be.
+        wanted += [state.rank for state in suspects if lacks_stack(state)]
     for members in _asked_for_stacks(job, sinks, mismatches):
         wanted += [
             rank

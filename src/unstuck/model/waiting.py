@@ -28,3 +28,5 @@ class HostWait(Struct, frozen=True, omit_defaults=True):
     """Who holds the lock, has the other end of the pipe, or is the child."""
     children: tuple[Neighbour, ...] = ()
     """All child processes of the rank, also those it does not wait for."""
+    cpu: float | None = None
+    """Cores that all threads of the rank itself used since the last look; None at the first."""

@@ -1,7 +1,9 @@
 """States that mislead: each looks like another fault than it is."""
 
-from scenes import CLOSED, TIMED_OUT, culprits, job, one_sleeps, silent, user, verdict_of
-from unstuck.model.rank import PointToPoint
+from scenes import C10D, CLOSED, TIMED_OUT, culprits, job, one_sleeps, silent, user, verdict_of
+from unstuck.diagnose.verdict import diagnose
+from unstuck.model.evidence import EvidenceKind, EvidenceRequest
+from unstuck.model.rank import CodeLine, PointToPoint
 from unstuck.model.snapshot import NodeState
 from unstuck.model.verdict import Cause
 
@@ -138,4 +140,28 @@ def test_a_silent_rank_counts_as_absent_beside_another_late_rank() -> None:
 def test_a_failure_that_tells_of_a_peer_does_not_outrank_the_peers_own_exception() -> None:
     scene = job(3).fail(0, "RuntimeError", CLOSED, 2.0)
     scene.fail(2, "ZeroDivisionError", "division by zero", 1.9)
+    assert culprits(verdict_of(scene)) == [2]
+
+
+def test_collectives_that_another_thread_of_each_rank_waits_in_count_where_no_main_thread_does():
+    scene = job(3).sleep(2)
+    head = "Thread 0x00007f0000000001 (most recent call first):\n"
+    in_call = f'{head}  File "{C10D}", line 2800 in all_reduce\n  File "train.py", line 9 in talk\n'
+    queue = (CodeLine("/lib/python3.11/queue.py", 171, "get"), user("done.get()"))
+    for rank in (0, 1):
+        scene.enter(rank, stack=queue, stack_age=0.5)
+    assert silent(scene)
+    assert EvidenceRequest(EvidenceKind.STACK, (0, 1)) in (
+        diagnose(scene.change(0, stack_age=None).change(1, stack_age=None).snapshot()).requests
+    )
+    for rank in (0, 1):
+        scene.change(rank, threads=(in_call,), stack_age=0.5)
+    verdict = verdict_of(scene)
+    assert (verdict.cause, culprits(verdict)) == (Cause.BUSY_ELSEWHERE, [2])
+
+
+def test_a_thread_in_a_collective_excuses_no_rank_that_main_threads_wait_for():
+    scene = job(3, {"0": (0, 1, 2), "1": (0, 1, 2)}).enter(0).enter(1)
+    in_call = f'Thread 0x01 (most recent call first):\n  File "{C10D}", line 2800 in all_reduce\n'
+    scene.enter(2, "1").sleep(2, threads=(in_call,))
     assert culprits(verdict_of(scene)) == [2]

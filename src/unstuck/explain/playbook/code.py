@@ -107,6 +107,10 @@ def rank_left_early(facts: Facts) -> Advice:
 
 def busy_elsewhere(facts: Facts) -> Advice:
     """Wait or move the work; never cut it short blindly."""
+    if not facts.verdict.culprits:
+        return _all_idle()
+    if not facts.verdict.victims:
+        return _lingers(facts)
     if facts.does("asleep"):
         return _asleep(facts)
     saving = facts.does("save(", "save_", "checkpoint", ".write(")
@@ -118,6 +122,31 @@ def busy_elsewhere(facts: Facts) -> Advice:
     kill = f"do not kill {facts.who}: the file it writes would be cut short"
     barrier = "do not add a barrier before it: the others would wait there instead"
     return Advice(do=do, dont=(kill if saving else barrier, _NO_SUCH_SETTING))
+
+
+def _all_idle() -> Advice:
+    return Advice(
+        do=(
+            "see on each host whether the storage answers: `timeout 5 ls` in the data's folder",
+            "read the kernel's log there: `dmesg -T | grep -iE 'nfs|lustre|i/o error'`",
+            "give that wait a limit, so that it raises instead",
+        ),
+        dont=(
+            "do not look for a guilty rank: none of them waits for another",
+            "do not wait for a timeout of torch's: no collective is under way that could have one",
+        ),
+    )
+
+
+def _lingers(facts: Facts) -> Advice:
+    return Advice(
+        do=(
+            facts.on_host(f"py-spy dump --pid {facts.pid}", "twice: does the line move"),
+            "give that wait a limit; end or join every thread and child before the script ends",
+            f"once its files are complete: `kill {facts.pid}` ends the job",
+        ),
+        dont=("do not wait for torchrun: it waits for this rank without a limit",),
+    )
 
 
 def _asleep(facts: Facts) -> Advice:

@@ -46,6 +46,7 @@ class HostWaitReader:
             target=target,
             by=tuple(one for pid in pids if (one := seen[pid])),
             children=tuple(one for pid in self._children if (one := seen[pid])),
+            cpu=self._cpu(self._pid, now),
         )
 
     def _neighbour(self, pid: int, now: float) -> Neighbour | None:
@@ -56,7 +57,10 @@ class HostWaitReader:
         return Neighbour(pid, name, found.state, _waits(pid), self._cpu(pid, now))
 
     def _cpu(self, pid: int, now: float) -> float | None:
-        used = sum(_thread_seconds(pid, thread) for thread in _threads(pid))
+        threads = _threads(pid)
+        if not threads:
+            return None
+        used = sum(_thread_seconds(pid, thread) for thread in threads)
         then, before = self._used.get(pid, (now, used))
         self._used[pid] = (now, used)
         return round(max(0.0, used - before) / (now - then), 3) if now > then else None

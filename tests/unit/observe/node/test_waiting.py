@@ -123,6 +123,17 @@ def test_the_cpu_of_a_child_is_counted_between_two_readings(rank: Child):
     assert until(lambda: (reader.look(now + next(ahead)).children[0].cpu or 0.0) > 0.0)
 
 
+def test_the_cpu_of_all_threads_of_the_rank_is_counted_between_two_readings(rank: Child):
+    now = time.monotonic()
+    reader = HostWaitReader(rank.pid, now)
+    assert reader.look(now).cpu is None
+    assert reader.look(now + 1.0).cpu == pytest.approx(0.0, abs=0.2)
+
+    rank.tell("threading.Thread(target=lambda: [None for _ in iter(int, 1)]).start() or 1")
+    ahead = iter(range(2, 1000))
+    assert until(lambda: (reader.look(now + next(ahead)).cpu or 0.0) > 0.0)
+
+
 def test_a_process_that_is_gone_has_no_wait():
     process = subprocess.Popen(["true"])
     process.wait()
