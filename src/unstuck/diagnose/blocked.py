@@ -113,11 +113,12 @@ def is_blocked(state: RankState) -> bool:
 
 
 def waits_in_other_thread(state: RankState) -> bool:
-    """Tell whether another thread than the main one is inside a collective, a send or a receive.
+    """Tell whether the main thread waits on its host while another one is in a collective.
 
-    Example: a thread that runs the collectives of a script, or that of an asynchronous checkpoint.
+    Example: a thread that runs the collectives of a script, or that of an asynchronous checkpoint
+    which is waited for. While the main thread works, such a thread holds nobody up.
     """
-    if state.gil_held or state.phase != "run":
+    if state.gil_held or state.phase != "run" or not state.stack or not view(state.stack).on_host:
         return False
     calls = (call for text in state.threads for call in _THREAD_IN_CALL.findall(text))
     return any(call in POINT_TO_POINT or _COLLECTIVE.match(call) for call in calls)

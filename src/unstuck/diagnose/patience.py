@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from unstuck.diagnose.blocked import BUSY_CPU, is_asleep
+from unstuck.diagnose.blocked import BUSY_CPU, is_asleep, waits_on_host
 from unstuck.model.controls import Controls
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
@@ -38,6 +38,7 @@ _MANY_LINES = 5
 _LONG_FILES = re.compile(
     r"torch/(serialization|_dynamo|_inductor|distributed/checkpoint)|safetensors|triton"
 )
+_SAVES = re.compile(r"torch/(serialization|distributed/checkpoint)|safetensors")
 
 
 _AS_LEARNED = Controls()
@@ -82,6 +83,9 @@ def does_long_work(state: RankState) -> bool:
     Names of the script's own functions say nothing: a loop in `tokenize` may be one for ever.
     """
     if any(_LONG_FILES.search(line.file) for line in state.stack):
+        return True
+    # A checkpoint that another thread writes, and that the main thread waits for.
+    if state.stack and waits_on_host(state.stack[0]) and any(map(_SAVES.search, state.threads)):
         return True
     busy = state.process.cpu >= BUSY_CPU and not is_asleep(state)
     return busy and state.lines >= _MANY_LINES

@@ -42,6 +42,16 @@ def test_a_rank_that_saves_a_checkpoint_is_given_time() -> None:
     assert [culprit.rank for culprit in verdict.culprits] == [2]
 
 
+def test_a_rank_that_waits_for_a_thread_which_saves_is_given_time() -> None:
+    waits = (CodeLine("/lib/python3.11/concurrent/futures/_base.py", 451, "result"), user("x"))
+    writes = (
+        'Thread 0x01 (most recent call first):\n  File "lib/torch/serialization.py", line 9 in f'
+    )
+    scene = waiting_for_rank_2(12, *waits).change(2, threads=(writes,))
+    assert diagnose(scene.snapshot()).verdict is None
+    assert diagnose(scene.change(2, threads=()).snapshot()).verdict is not None
+
+
 def test_a_rank_that_sleeps_for_its_storage_while_it_saves_is_given_time() -> None:
     saving = (user("time.sleep(0.09)"), CodeLine("lib/torch/serialization.py", 940, "_save"))
     sleeping = waiting_for_rank_2(12, *saving).process(2, waits_in="hrtimer_nanosleep", cpu=0.0)

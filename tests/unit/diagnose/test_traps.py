@@ -158,6 +158,11 @@ def test_collectives_that_another_thread_of_each_rank_waits_in_count_where_no_ma
         scene.change(rank, threads=(in_call,), stack_age=0.5)
     verdict = verdict_of(scene)
     assert (verdict.cause, culprits(verdict)) == (Cause.BUSY_ELSEWHERE, [2])
+    # While main threads work, such a thread holds nobody up.
+    for rank in (0, 1):
+        scene.process(rank, state="R", cpu=0.9, waits_in="")
+        scene.change(rank, stack=(user("loss = model(x)"),))
+    assert silent(scene)
 
 
 def test_a_thread_in_a_collective_excuses_no_rank_that_main_threads_wait_for():
