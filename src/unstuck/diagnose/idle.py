@@ -15,7 +15,7 @@ from unstuck.diagnose.deaths import left_in_order
 from unstuck.diagnose.finding import Finding, process_evidence, stack_evidence, user_line
 from unstuck.diagnose.host import Doing, explain_rank, store_call
 from unstuck.diagnose.patience import limit_of
-from unstuck.diagnose.stall import GRACE, lacks_stack
+from unstuck.diagnose.stall import GRACE, lacks_recorder, lacks_stack
 from unstuck.diagnose.standing import Job, Standing
 from unstuck.diagnose.words import place, ranks_text
 from unstuck.model.rank import RankState
@@ -56,13 +56,19 @@ def _standing_still(job: Job, seconds: float) -> list[RankState]:
         standing = job.standing(rank)
         if standing is Standing.GONE and left_in_order(state):
             continue
-        if standing is not Standing.LIVE or state.phase not in _PHASES or state.in_flight:
+        if standing is not Standing.LIVE or state.phase not in _PHASES or _is_in_operation(state):
             return []
         if state.stalled_for < max(seconds, limit_of(state, seconds, known, told)):
             return []
         if store_call(state) or _may_be_well(state):
             return []
     return [] if in_barrier(job) else job.live
+
+
+def _is_in_operation(state: RankState) -> bool:
+    """Ask the recorder: torch's counters may stay one behind when two operations end at once."""
+    known = not lacks_recorder(state) and not state.p2p
+    return state.in_flight and not (known and not any(group.pending for group in state.groups))
 
 
 def _may_be_well(state: RankState) -> bool:

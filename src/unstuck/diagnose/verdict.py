@@ -261,7 +261,7 @@ def _requests(
     wanted = [state.rank for state in job.live if state.beat_age > SUSPICION and lacks_stack(state)]
     if not graph.heads:
         # No main thread is in an operation: other threads may be.
-        wanted += [state.rank for state in suspects if lacks_stack(state)]
+        wanted += [s.rank for s in (*suspects, *suspects_idle(job)) if lacks_stack(s)]
     for members in _asked_for_stacks(job, sinks, mismatches):
         wanted += [
             rank

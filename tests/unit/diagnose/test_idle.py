@@ -92,6 +92,12 @@ def test_stacks_are_asked_for_before_anything_is_said() -> None:
     assert diagnose(reading(seconds=100.0, stack_age=None).snapshot()).requests == ()
 
 
+def test_a_counter_of_torch_that_stays_behind_is_no_operation() -> None:
+    scene = reading().change(1, in_flight=True, recorder_age=5.0)
+    assert verdict_of(scene).victims == (0, 1, 2, 3)
+    assert silent(scene.change(1, recorder_age=None))
+
+
 def test_ranks_that_differ_are_told_apart() -> None:
     scene = reading(3)
     process = msgspec.structs.replace(scene.states[2].process, waits_in="hrtimer_nanosleep")
