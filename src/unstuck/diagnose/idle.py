@@ -3,8 +3,8 @@
 A storage or a service that does not answer holds up all ranks at once. No collective is under way
 then, so no timeout of torch's ever ends it. In the same way one rank that never ends holds up
 a job whose other ranks are done. A healthy job may stand still as well, for an upload or until
-new data is there: so only one whose processes and their children have used no processor time for
-two minutes is spoken of, and of a place known to be long only after three times as long.
+new data is there: so it is spoken of only after two minutes, and only if then none of its processes
+and their children uses the processor; at a place known to be long only after three times as long.
 """
 
 from collections import defaultdict
