@@ -121,7 +121,10 @@ def _age(state: RankState) -> float:
     failed = state.failure.age if state.failure else None
     known = [state.process.gone_for, failed, state.left_for]
     ages = [age for age in known if age is not None]
-    return max(ages) if ages else state.stalled_for
+    if ages:
+        return max(ages)
+    # Of a zombie whose end was not noted yet no more is known than that it is new.
+    return 0.0 if has_ended(state) else state.stalled_for
 
 
 def _vanished(state: RankState) -> bool:

@@ -500,3 +500,11 @@ def test_a_code_given_to_sys_exit_is_told_before_the_process_has_ended() -> None
 
 def test_a_code_that_nobody_is_hurt_by_waits_for_the_end() -> None:
     assert silent(job(3).change(1, phase="exit", exit_asked=3, stalled_for=0.4))
+
+
+def test_a_zombie_whose_end_was_not_noted_yet_is_not_the_first_to_die() -> None:
+    scene = job(4).end(2, -15, 0.7)
+    for rank in (1, 3):
+        scene.fail(rank, "RuntimeError", CLOSED, 0.6)
+    scene.process(0, state="Z").change(0, stalled_for=0.8)
+    assert culprits(verdict_of(scene)) == [2]
