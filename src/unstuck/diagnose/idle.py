@@ -67,8 +67,9 @@ def _standing_still(job: Job, seconds: float) -> list[RankState]:
 
 def _is_in_operation(state: RankState) -> bool:
     """Ask the recorder: torch's counters may stay one behind when two operations end at once."""
-    known = not lacks_recorder(state) and not state.p2p
-    return state.in_flight and not (known and not any(group.pending for group in state.groups))
+    if not state.in_flight:
+        return False
+    return bool(state.p2p) or lacks_recorder(state) or any(one.pending for one in state.groups)
 
 
 def _may_be_well(state: RankState) -> bool:
