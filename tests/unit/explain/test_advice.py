@@ -169,6 +169,18 @@ def test_saving_rank_is_not_to_be_killed_but_a_saved_path_says_nothing() -> None
     assert not any("kill" in item for item in other.dont)
 
 
+def test_only_a_watched_job_is_told_that_nobody_waits() -> None:
+    one = msgspec.structs.replace(verdict(Cause.BUSY_ELSEWHERE), stuck=None)
+    nobody = msgspec.structs.replace(one, culprits=())
+    alone = msgspec.structs.replace(one, victims=())
+
+    assert any("guilty" in item for item in advise(nobody).dont)
+    assert any("torchrun" in item for item in advise(alone).dont)
+    for live in (nobody, alone):
+        read = advise(msgspec.structs.replace(live, records=("tcpstore.socket-timeout",)))
+        assert not any("guilty" in item or "torchrun" in item for item in read.dont)
+
+
 def test_all_stopped_ranks_of_a_host_go_on_with_one_command() -> None:
     one = verdict(Cause.PROCESS_STOPPED)
     more = (Culprit(3, "node7", "is stopped", pid=4712), Culprit(9, "node8", "is stopped", pid=5))

@@ -107,9 +107,10 @@ def rank_left_early(facts: Facts) -> Advice:
 
 def busy_elsewhere(facts: Facts) -> Advice:
     """Wait or move the work; never cut it short blindly."""
-    if not facts.verdict.culprits:
+    from_log = bool(facts.verdict.records)  # it seldom tells who waited, or for whom
+    if not facts.verdict.culprits and not from_log:
         return _all_idle()
-    if not facts.verdict.victims:
+    if not facts.verdict.victims and not from_log:
         return _lingers(facts)
     if facts.does("asleep"):
         return _asleep(facts)
