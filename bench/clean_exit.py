@@ -1,11 +1,11 @@
-"""How often torch aborts a process whose work is done, and how often when unstuck watches it.
+"""How often torch aborts a process that has finished, with and without unstuck.
 
     python bench/clean_exit.py
 
-A worker thread of gloo that frees its tensors while the interpreter ends makes torch abort the
-process. It takes a machine without a free core, so here two processes burn the cores and gloo's
-threads get what they leave. Each run is two processes that train five DDP steps and end without
-`destroy_process_group`, with and without what unstuck does at the end of a rank, in turns.
+A gloo worker thread that frees its tensors while the interpreter exits makes torch abort the
+process. This needs a machine without a free core, so here other processes keep all cores busy and
+gloo's threads run at idle priority. Each run is two processes that train for five DDP steps and
+exit without `destroy_process_group`, alternately with and without what unstuck does at exit.
 """
 
 import argparse
@@ -25,15 +25,15 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from unstuck.observe.probe.settling import settle
+from unstuck.observe.probe.settle_gloo import settle
 
 WAYS = ("torch", "unstuck")
 kept: list[object] = []
-"""As in a script: the model is there until the interpreter ends."""
+"""As in a script, the model lives until the interpreter exits."""
 
 
 def train(rank: int, port: int) -> None:
-    """Train five steps; before the last, gloo's threads are put behind everything else."""
+    """Train for five steps; before the last one, give gloo's threads idle priority."""
     where = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=where, rank=rank, world_size=2)
     model = DistributedDataParallel(torch.nn.Linear(16, 16))
@@ -50,7 +50,7 @@ def train(rank: int, port: int) -> None:
 
 
 def run(way: str) -> list[int]:
-    """Run two processes to their end; return their exit codes."""
+    """Run two processes and return their exit codes."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     processes: list[int] = []
@@ -77,16 +77,16 @@ def no_free_core() -> Generator[None, None, None]:
     try:
         yield
     finally:
-        # The processes that train leave this as well.
+        # The training processes get here as well.
         for pid in hogs if os.getpid() == owner else ():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
 def main() -> None:
-    """Run both ways in turns and count."""
+    """Alternate between both ways and count."""
     importlib.import_module("torch._dynamo")  # once, and not in every process
-    parser = argparse.ArgumentParser(description="Count the aborts of processes that are done.")
+    parser = argparse.ArgumentParser(description="Count how often finished processes abort.")
     parser.add_argument("--runs", type=int, default=100, help="runs of each way, of 2 processes")
     runs = parser.parse_args().runs
     codes: dict[str, collections.Counter[int]] = {way: collections.Counter() for way in WAYS}
@@ -100,8 +100,8 @@ def main() -> None:
     for way in WAYS:
         failed = codes[way].total() - codes[way][0]
         print(
-            f"{way:<8} {failed} of {codes[way].total()} processes did not end with 0 "
-            f"({dict(codes[way])}), {seconds[way] / runs:.2f} s a run"
+            f"{way:<8} {failed} of {codes[way].total()} processes exited with an error "
+            f"({dict(codes[way])}), {seconds[way] / runs:.2f} s per run"
         )
 
 

@@ -1,6 +1,6 @@
-"""A DDP job that counts its steps in `COUNT_FILE` until there is a `STOP_FILE`.
+"""A DDP job that counts its steps in `COUNT_FILE` until `STOP_FILE` exists.
 
-The count is followed by the time of the last step. `MODE=collectives` is a tight loop of
+The count is followed by the time of the last step. With `MODE=collectives` it is a tight loop of
 small all_reduces instead.
 """
 
@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def ddp_step() -> Callable[[], None]:
-    """Give one training step of a small multilayer perceptron: some 20-50 ms on two cores."""
+    """Return a training step of a small multilayer perceptron: 20-50 ms on two cores."""
     layers = [torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()) for _ in range(4)]
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -33,7 +33,7 @@ def ddp_step() -> Callable[[], None]:
 
 
 def collectives_step() -> Callable[[], None]:
-    """Give one small all_reduce: the worst case for anything that looks at collectives."""
+    """Return a small all_reduce: the worst case for whatever observes collectives."""
     tensor = torch.zeros(4)
 
     def step() -> None:
@@ -43,7 +43,7 @@ def collectives_step() -> Callable[[], None]:
 
 
 def steps_until(stop: Path, step: Callable[[], None]) -> None:
-    """Step until `stop` exists; all ranks do the same number of steps."""
+    """Run steps until `stop` exists; the same number on all ranks."""
     with Path(os.environ["COUNT_FILE"]).open("r+b") as file, mmap(file.fileno(), 16) as page:
         count, go_on = 0, torch.ones(1)
         while go_on.item():
@@ -57,12 +57,12 @@ def steps_until(stop: Path, step: Callable[[], None]) -> None:
 
 
 def main() -> None:
-    """Train until told to stop, counting."""
+    """Train and count until asked to stop."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     step = collectives_step() if os.environ.get("MODE") == "collectives" else ddp_step()
     steps_until(Path(os.environ["STOP_FILE"]), step)
     dist.destroy_process_group()
-    os._exit(0)  # torch now and then aborts on its way out, watched or not
+    os._exit(0)  # torch sometimes aborts at exit, watched or not
 
 
 if __name__ == "__main__":

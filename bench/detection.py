@@ -1,7 +1,7 @@
-"""How fast and how rightly each hang is named: one line per program, measured on real jobs.
+"""How fast and how correctly each hang is diagnosed: one line per program, on real jobs.
 
-The same as `unstuck lab run`, for the programs that go wrong by themselves, and on two
-hosts (network namespaces) if asked. Run it with the Python that has unstuck and torch:
+Like `unstuck lab run` for the programs that need no injected fault, optionally on two hosts
+(network namespaces). Run it with a Python that has unstuck and torch installed:
 
     python bench/detection.py --repeat 5
     python bench/detection.py --repeat 5 --nodes 2
@@ -26,7 +26,7 @@ from unstuck.lab.table import report
 
 
 def programs(only: tuple[str, ...], nodes: int) -> list[Scenario]:
-    """Give the programs that need nothing from outside, on so many hosts."""
+    """Return the programs that need no injected fault, on this many hosts."""
     alone = [each for each in load() if isinstance(each.fault, Inside) and each.hosts == 1]
     return [msgspec.structs.replace(each, hosts=nodes) for each in choose(alone, only)]
 

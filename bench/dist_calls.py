@@ -1,12 +1,12 @@
-"""What `unstuck.dist` costs per call on gloo, against bare torch, in one run.
+"""What `unstuck.dist` costs per call on gloo compared to plain torch.
 
-Every rank calls a small `all_reduce` in blocks that take turns: bare torch, `unstuck.dist` without
-a timeout, with one, with one and private copies. The order changes from round to round; what the
-machine does meanwhile hits all alike. The cost is the median over rounds of the difference to the
-bare block of the same round.
+Every rank calls a small `all_reduce` in alternating blocks: plain torch, `unstuck.dist` without a
+timeout, with a timeout, with a timeout and private copies. The order changes from round to round,
+so that other load on the machine affects all of them alike. The cost is the median over all rounds
+of the difference to the plain block of the same round.
 
-A gloo collective takes some 100 us and varies by more than the cost that is looked for. So the
-calls without a timeout are measured once more on torch's `fake` backend, which does nothing.
+A gloo collective takes about 100 us and varies by more than the cost to be measured. So the calls
+without a timeout are also measured on torch's `fake` backend, which does nothing.
 
     python bench/dist_calls.py
 """
@@ -31,7 +31,7 @@ from unstuck import dist as timed
 
 Call = Callable[[torch.Tensor], Any]
 FORMS: dict[str, Call] = {
-    "bare torch": bare.all_reduce,
+    "plain torch": bare.all_reduce,
     "unstuck.dist": timed.all_reduce,
     "with timeout=60": lambda tensor: timed.all_reduce(tensor, timeout=60),
     "with copy=True": lambda tensor: timed.all_reduce(tensor, timeout=60, copy=True),
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
     wall: float
     cpu: float
-    """Of the calling thread alone: what it costs, however busy the machine is."""
+    """Of the calling thread alone, which does not depend on how busy the machine is."""
 
 
 def block(call: Call, tensor: torch.Tensor, calls: int) -> Cost:
@@ -56,7 +56,7 @@ def block(call: Call, tensor: torch.Tensor, calls: int) -> Cost:
 
 
 def measure(rounds: int, calls: int, forms: dict[str, Call]) -> dict[str, list[Cost]]:
-    """Let the forms take turns; all ranks in the same order."""
+    """Alternate between the forms, in the same order on all ranks."""
     order = random.Random(7)  # noqa: S311 - the same in every rank
     tensor = torch.zeros(4)
     found: dict[str, list[Cost]] = {name: [] for name in forms}
@@ -71,7 +71,7 @@ def measure(rounds: int, calls: int, forms: dict[str, Call]) -> dict[str, list[C
 
 
 def rank(number: int, size: int, port: int, rounds: int, calls: int) -> None:
-    """Measure in one rank; the first one prints."""
+    """Measure on one rank; the first one prints."""
     store = bare.TCPStore("127.0.0.1", port, size, is_master=number == 0)
     timed.init_process_group(
         "gloo", store=store, rank=number, world_size=size, timeout=timedelta(seconds=120)
@@ -84,10 +84,10 @@ def rank(number: int, size: int, port: int, rounds: int, calls: int) -> None:
 
 
 def show(title: str, found: dict[str, list[Cost]]) -> None:
-    """Print a table: medians, and the median difference to bare torch in the same round."""
-    base = found["bare torch"]
+    """Print a table: medians, and the median difference to plain torch in the same round."""
+    base = found["plain torch"]
     print(
-        f"\n{title}: {len(base)} rounds, us a call\n{'':18}{'wall':>8}{'added':>8}{'ratio':>8}",
+        f"\n{title}: {len(base)} rounds, us per call\n{'':18}{'wall':>8}{'added':>8}{'ratio':>8}",
         end="",
     )
     print(f"{'cpu':>10}{'added':>8}")
@@ -106,12 +106,12 @@ def show(title: str, found: dict[str, list[Cost]]) -> None:
 
 @click.command()
 @click.option("--worlds", default="2,4", help="World sizes.")
-@click.option("--rounds", default=60, help="Turns of each form.")
-@click.option("--calls", default=200, help="Calls in one turn.")
+@click.option("--rounds", default=60, help="Blocks of each form.")
+@click.option("--calls", default=200, help="Calls in a block.")
 def main(worlds: str, rounds: int, calls: int) -> None:
     """Measure on the fake backend, then on gloo."""
     timed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    without = {name: FORMS[name] for name in ("bare torch", "unstuck.dist")}
+    without = {name: FORMS[name] for name in ("plain torch", "unstuck.dist")}
     show("fake backend, which does nothing", measure(rounds, 10 * calls, without))
     timed.destroy_process_group()
     for size in map(int, worlds.split(",")):

@@ -1,15 +1,15 @@
-"""Timeouts of `unstuck.dist`, one operation after the other: how punctual, and whom they name.
+"""Timeouts of `unstuck.dist` for every operation: how punctual they are, and whom they name.
 
-For each operation the last rank does not come. Every waiting rank notes how long after the call it
-got its exception, and which ranks that named. Then the late rank comes and the next collective is
-tried on the same group; after that the group is given up with another operation hanging, rebuilt,
-and the next collective is tried again.
+For each operation the last rank is late. Every waiting rank notes how long after the call it got
+its exception, and which ranks the exception named. Then the late rank arrives and the next
+collective is tried on the same group; after that the group is given up while another operation
+hangs, rebuilt, and the next collective is tried again.
 
     python bench/dist_timeouts.py
     python bench/dist_timeouts.py --repeat 5 --world 4 --timeout 1
 
-Goal: within 10 % of the timeout, or 0.2 s. Ranks that only give something away (a sender in
-`gather`, the root of `scatter`) do not wait for the missing rank: they are not counted.
+Goal: within 10 % of the timeout, or 0.2 s. Ranks that only send (senders in `gather`, the root of
+`scatter`) do not wait for the missing rank and are not counted.
 """
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 # pyright: reportPrivateImportUsage=false
@@ -35,7 +35,7 @@ Issue = Callable[..., Any]
 
 
 def operations(size: int, rank: int) -> dict[str, Issue]:
-    """Return all operations; the last rank is the one that others wait for."""
+    """Return all operations; the others wait for the last rank."""
     last = size - 1
 
     def ones(numbers: int = 2) -> torch.Tensor:
@@ -103,17 +103,17 @@ def _message(rank: int, last: int, call: Issue, answer: Issue, **how: Any) -> No
 
 
 def rank(number: int, size: int, port: int, timeout: float, only: str) -> None:
-    """Go through all operations; rank 0 collects what the others saw and prints it."""
+    """Run all operations; rank 0 collects and prints what the others saw."""
     store = bare.TCPStore("127.0.0.1", port, size, is_master=number == 0)
     dist.init_process_group(
         "gloo", store=store, rank=number, world_size=size, timeout=timedelta(seconds=300)
     )
-    warnings.simplefilter("ignore", FutureWarning)  # torch's own, on names it will drop
+    warnings.simplefilter("ignore", FutureWarning)  # torch's own, about deprecated names
     late: list[float] = []
     for op, issue in operations(size, number).items():
         if op in only.split(",") or not only:
             dist.barrier()
-            seen = _late(op, issue, store, number, size, timeout)
+            seen = _be_late(op, issue, store, number, size, timeout)
             before = _works()
             dist.barrier()
             after = _rebuilt(store, op, number, size)
@@ -126,7 +126,7 @@ def rank(number: int, size: int, port: int, timeout: float, only: str) -> None:
     dist.destroy_process_group()
 
 
-def _late(
+def _be_late(
     op: str, issue: Issue, store: Any, number: int, size: int, timeout: float
 ) -> tuple[float, list[int]] | None:
     if number == size - 1:
@@ -147,7 +147,7 @@ def _late(
 
 
 def _rebuilt(store: Any, op: str, number: int, size: int) -> bool:
-    """Give a hanging operation up, rebuild, and try the next one."""
+    """Give up a hanging operation, rebuild, and try the next one."""
     if number < size - 1:
         try:
             dist.all_reduce(torch.ones(1), timeout=0.1)
@@ -189,9 +189,9 @@ def _yes(good: bool) -> str:
 
 
 @click.command()
-@click.option("--repeat", default=1, help="Runs of everything.")
+@click.option("--repeat", default=1, help="How often to run everything.")
 @click.option("--world", default=3, help="Ranks; the last one is late.")
-@click.option("--timeout", default=1.0, help="Seconds given to each operation.")
+@click.option("--timeout", default=1.0, help="Seconds for each operation.")
 @click.option("--only", default="", help="Operations, separated by commas.")
 def main(repeat: int, world: int, timeout: float, only: str) -> None:
     """Print a table per run."""

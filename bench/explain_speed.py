@@ -1,10 +1,10 @@
-"""How fast logs are read: `unstuck explain` beside ripgrep, grep, wc and Python's re.
+"""How fast logs are read: `unstuck explain` compared to ripgrep, grep, wc and Python's re.
 
     python bench/explain_speed.py --size 512
 
-Makes a log of 256 interleaved ranks (steps, progress bars, NCCL INFO, warnings, and one
-failure at the end), then runs everything on one core over the same file, warm. Speeds are by
-processor time (user and system), so that a busy machine does not spoil them.
+Generates a log of 256 interleaved ranks (steps, progress bars, NCCL INFO, warnings, and a failure
+at the end), then runs everything over the same cached file on one core. Speeds are by CPU time
+(user and system), so that a busy machine does not distort them.
 """
 
 import argparse
@@ -23,7 +23,7 @@ BLOCK_LINES = 20_000
 
 
 def block(generator: random.Random, step: int) -> bytes:
-    """Return some megabytes of what a healthy job of 256 ranks prints."""
+    """Return a few megabytes of output of a healthy job of 256 ranks."""
     lines: list[str] = []
     for number in range(BLOCK_LINES):
         rank, now = generator.randrange(RANKS), step * BLOCK_LINES + number
@@ -78,7 +78,7 @@ def failure() -> bytes:
 
 
 def make(path: Path, megabytes: int) -> int:
-    """Write the log; blocks repeat after a while, which no reader profits from."""
+    """Write the log; its blocks repeat, which gives no reader an advantage."""
     generator = random.Random(7)  # noqa: S311
     blocks = [block(generator, step) for step in range(12)]
     size = 0
@@ -90,7 +90,7 @@ def make(path: Path, megabytes: int) -> int:
 
 
 def timed(run: Callable[[], object], times: int = 2) -> float:
-    """Return the least processor time of a few runs, that of child processes included."""
+    """Return the shortest CPU time of a few runs, including child processes."""
     best = float("inf")
     for _ in range(times):
         began = sum(os.times()[:4])
@@ -101,7 +101,7 @@ def timed(run: Callable[[], object], times: int = 2) -> float:
 
 def command(argv: list[str]) -> Callable[[], object]:
     def run() -> object:
-        # Not /dev/null: grep stops at the first match when nobody reads.
+        # Not /dev/null: with that, grep stops at the first match.
         done = subprocess.run(argv, capture_output=True, check=False)
         assert done.returncode in {0, 1}, f"{argv}: {done.stderr.decode()}"
         return done
@@ -134,20 +134,21 @@ def main() -> None:
 
 
 def compare(path: Path, size: int, folder: Path) -> None:
-    from unstuck.explain.logs import anchors as all_anchors
-    from unstuck.observe.logs import reading
-    from unstuck.observe.logs.scan import scanner
-    from unstuck.observe.logs.templates import WORDS
+    from unstuck.explain.kb.load import load
+    from unstuck.explain.kb.match import Matcher
+    from unstuck.observe.logs.files import chunks
+    from unstuck.observe.logs.find.literals import scanner
+    from unstuck.observe.logs.find.templates import WORDS
 
-    anchors = all_anchors()
+    anchors = Matcher(load()).literals
     literals = [literal.text for literal in (*anchors, *WORDS)]
     patterns = folder / "literals.txt"
     patterns.write_bytes(b"\n".join(literals) + b"\n")
     fast = scanner((*anchors, *WORDS))
 
     def scan() -> int:
-        with reading.open_log(str(path)) as stream:
-            return sum(len(fast.scan(c.data)) for c in reading.chunks(stream, str(path)))
+        with chunks.open_log(str(path)) as stream:
+            return sum(len(fast.scan(c.data)) for c in chunks.chunks(stream, str(path)))
 
     alternation = re.compile(b"|".join(re.escape(text) for text in literals))
     sample = path.read_bytes()[: 8 << 20]

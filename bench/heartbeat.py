@@ -1,18 +1,18 @@
-"""How soon a silent rank is noticed, and how often a living one is suspected, on a busy machine.
+"""How soon a silent rank is noticed, and how often a live one is suspected, on a busy machine.
 
     python bench/heartbeat.py --seconds 600 --repeat 5
 
-Three designs, each as a job of its own under torchrun, with every core kept busy:
+Three designs, each as a separate torchrun job, with every core kept busy:
 
-- `unstuck`: `unstuck.watch()` with `on_silent`, beside a loop of small all-reduces
+- `unstuck`: `unstuck.watch()` with `on_silent`, during a loop of small all-reduces
 - `article`: the heartbeat of the article, a ring of send and recv on the process group, with a
   timeout of 3 s on the group (the article passes it to a function that does not use it)
 - `barrier`: `torch.distributed.monitored_barrier(timeout=3 s)` once a second
 
-All three first run for `--seconds` side by side without a fault: whoever is suspected then is
-suspected wrongly. What agent and hub of unstuck use meanwhile is printed. Then, one design after
-the other, a rank is stopped (SIGSTOP), and the time until the first and the last of the others
-know is taken. Stopping is repeated; where a design kills its process group, with a new job.
+All three first run side by side for `--seconds` without a fault: every suspicion is then false.
+The CPU time of unstuck's agent and hub during that time is printed. Then, one design at a time, a
+rank is stopped (SIGSTOP), and the time until the first and the last of the others know is measured.
+This is repeated; where a design kills its process group, with a new job.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from typing import Any
 
 LIMIT = 3.0
 DESIGNS = ("unstuck", "article", "barrier")
-WATCHERS = {"unstuck.collect.agent": "agent", "unstuck.pipeline": "hub"}
+WATCHERS = {"unstuck.collect.agent.agent": "agent", "unstuck.pipelines.live": "hub"}
 BURN = "while True: pass"
 
 
@@ -39,7 +39,7 @@ BURN = "while True: pass"
 
 
 def note(event: str, **fields: Any) -> None:
-    """Append one line to the file of all ranks; small writes are whole."""
+    """Append a line to the file of all ranks; small writes are atomic."""
     line = {"at": time.time(), "rank": int(os.environ["RANK"]), "event": event, **fields}
     with Path(os.environ["EVENTS"]).open("a") as file:
         file.write(json.dumps(line) + "\n")
@@ -64,12 +64,12 @@ def rank_program(design: str) -> None:
         {"unstuck": train, "article": ring, "barrier": barrier}[design]()
     except RuntimeError as error:
         note("silent", peer=-1, state=str(error)[:200])
-        # What the design leaves of the group cannot be used, nor cleaned up in order.
+        # What is left of the group can neither be used nor cleaned up properly.
         os._exit(0)
 
 
 def train() -> None:
-    """Train, as it were; the heartbeat is beside it."""
+    """Stand in for a training; the heartbeat runs in the background."""
     import torch
     import torch.distributed as dist
 
@@ -79,7 +79,7 @@ def train() -> None:
 
 
 def ring() -> None:
-    """The article's loop, with the import and the tensors that it lacks."""
+    """Run the article's loop, with the import and the tensors that it lacks."""
     import torch
     import torch.distributed as dist
 
@@ -98,11 +98,11 @@ def barrier() -> None:
         time.sleep(1)
 
 
-# --- around them
+# --- outside the ranks
 
 
 class Job:
-    """One job of a design, in a directory of its own."""
+    """One job of a design, in its own directory."""
 
     def __init__(self, design: str, ranks: int) -> None:
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -119,19 +119,19 @@ class Job:
         self.pids = {one["rank"]: one["pid"] for one in self.wait("ready", ranks, 120)}
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """Return what the ranks noted of one kind."""
+        """Return the events of one kind that the ranks noted."""
         lines = self._events.read_text().splitlines()
         return [one for one in map(json.loads, lines) if one["event"] == kind]
 
     def wait(self, kind: str, count: int, timeout: float) -> list[dict[str, Any]]:
-        """Wait for so many events; return what came until then."""
+        """Wait for this many events; return those there are by then."""
         deadline = time.monotonic() + timeout
         while len(found := self.events(kind)) < count and time.monotonic() < deadline:
             time.sleep(0.01)
         return found
 
     def end(self) -> None:
-        """End the job; what watches it ends by itself."""
+        """End the job; its agent and hub end by themselves."""
         for pid in self.pids.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -158,9 +158,9 @@ def detect(job: Job, victim: int, ranks: int) -> tuple[float | None, float | Non
 
 
 def live(jobs: dict[str, Job], options: argparse.Namespace) -> dict[str, int]:
-    """Let all jobs run without a fault; return how often each suspected somebody.
+    """Let all jobs run without a fault; return how often each suspected a rank.
 
-    A design whose group breaks by that gets a new job and goes on being watched.
+    A design whose group breaks as a result gets a new job.
     """
     suspected = dict.fromkeys(jobs, 0)
     deadline = time.monotonic() + options.seconds
@@ -179,7 +179,7 @@ def live(jobs: dict[str, Job], options: argparse.Namespace) -> dict[str, int]:
 def stop_in_turn(
     design: str, jobs: dict[str, Job], options: argparse.Namespace
 ) -> list[tuple[float | None, float | None, int]]:
-    """Stop one rank after the other; where that breaks the group, with a new job each time."""
+    """Stop one rank after another; where that breaks the group, with a new job each time."""
     ranks = options.ranks
     found: list[tuple[float | None, float | None, int]] = []
     for turn in range(options.repeat):
@@ -195,7 +195,7 @@ def stop_in_turn(
 
 
 def watchers(job: Job) -> dict[str, float]:
-    """Return the seconds of CPU that agent and hub of a job have used, by what they are."""
+    """Return the CPU seconds that the agent and the hub of a job have used."""
     used: dict[str, float] = {}
     run_dir = str(Path(job.folder.name) / "events.run")
     for entry in Path("/proc").glob("[0-9]*"):
@@ -234,7 +234,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--busy", type=int, default=os.cpu_count(), help="processes that burn cpu")
+    parser.add_argument(
+        "--busy", type=int, default=os.cpu_count(), help="processes that keep cores busy"
+    )
     parser.add_argument("--design", choices=DESIGNS, action="append")
     parser.add_argument("--as-rank", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
 """Does a training that loses ranks three times end where an undisturbed one ends?
 
-The same training with the same seed, side by side: left alone, and with three faults (a rank is
-killed, another is stopped, the first one is killed), once behind `unstuck run --recover`, where
-all ranks are restarted from a checkpoint, and once with `@unstuck.resilient`, where the others go
-on by themselves and the lost rank joins them again.
+The same training with the same seed: undisturbed, and with three faults (a rank is killed, another
+is stopped, the first one is killed), once under `unstuck run --recover`, where all ranks are
+restarted from a checkpoint, and once with `@unstuck.resilient`, where the other ranks continue and
+the lost rank joins them again.
 
     python bench/loss_curve.py --plot docs/loss.svg
 
@@ -27,7 +27,7 @@ import click
 RANKS = 3
 STEPS = 400
 FAULTS = {86: (2, signal.SIGKILL), 186: (1, signal.SIGSTOP), 286: (0, signal.SIGKILL)}
-"""After which step which rank is sent what, once each."""
+"""Step -> the rank that is faulty then and the signal it is sent, once each."""
 STOPPED_FOR = 12
 WAYS = ("undisturbed", "recover", "resilient")
 _LINE = re.compile(r"^at ([\d.]+) step (\d+) of (\d+) loss ([\d.e+-]+)$", re.MULTILINE)
@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 
 def batch(number: int, count: int = 32) -> tuple[Any, Any]:
-    """Give data by its number: the same wherever and whenever it is drawn."""
+    """Return the data with a number: always and everywhere the same."""
     import torch
 
     generator = torch.Generator().manual_seed(number)
@@ -56,7 +56,7 @@ def batch(number: int, count: int = 32) -> tuple[Any, Any]:
 
 
 class Training:
-    """Model and data of one rank, for the world as it is now."""
+    """Model and data of one rank, for the current world."""
 
     def __init__(self) -> None:
         import torch
@@ -70,7 +70,7 @@ class Training:
         self.unseen = batch(10**6, 512)
 
     def step(self, number: int, rank: int, size: int) -> None:
-        """Train on this rank's part of the step, then let the first rank say how good it is."""
+        """Train on this rank's part of the step; the first rank prints the loss."""
         import torch
 
         go_wrong(number)
@@ -86,7 +86,7 @@ class Training:
 
 
 def go_wrong(step: int) -> None:
-    """Do to this rank what is due, if it was not done yet."""
+    """Inject the fault of this step into this rank, unless that has been done."""
     rank, number = FAULTS.get(step, (-1, 0))
     done = Path(os.environ["FOLDER"], f"fault-{step}")
     if "FAULTS" in os.environ and rank == int(os.environ["RANK"]) and not done.exists():
@@ -137,11 +137,11 @@ def resilient() -> None:
     dist.destroy_process_group()
 
 
-# --- beside them
+# --- outside the ranks
 
 
 def command(way: str, folder: Path) -> list[str]:
-    """Give the launch command of one way."""
+    """Return the launch command of one way."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     torchrun += ["--nproc-per-node", str(RANKS), "--max-restarts", "5", __file__, "--rank", way]
     asked = {"undisturbed": [], "recover": ["--recover"], "resilient": ["--respawn", "5"]}[way]
@@ -150,7 +150,7 @@ def command(way: str, folder: Path) -> list[str]:
 
 
 def play(way: str) -> list[Point]:
-    """Train once and give every completed step, those that were done again too."""
+    """Train once; return every completed step, including repeated ones."""
     with tempfile.TemporaryDirectory(prefix="unstuck-bench-") as name:
         env = {**os.environ, "FOLDER": name, "OMP_NUM_THREADS": "1"}
         env |= {} if way == "undisturbed" else {"FAULTS": "1"}
@@ -162,13 +162,13 @@ def play(way: str) -> list[Point]:
 
 
 def summary(way: str, points: list[Point]) -> str:
-    """Say how one way went."""
+    """Summarize one way."""
     again = len(points) - len({point.step for point in points})
     took = points[-1].at - points[0].at
     sizes = sorted({point.ranks for point in points})
     last = [point.loss for point in points[-20:]]
     return (
-        f"{way:<12} {took:6.1f} s  {again:3} steps done again  ranks {sizes}  "
+        f"{way:<12} {took:6.1f} s  {again:3} steps repeated  ranks {sizes}  "
         f"last loss {points[-1].loss:.4f} (over the last 20 steps {min(last):.4f} "
         f"to {max(last):.4f})"
     )
@@ -179,7 +179,7 @@ WIDE, HIGH, LEFT, TOP = 720, 360, 60, 20
 
 
 def pieces(points: list[Point]) -> Iterator[tuple[list[Point], str]]:
-    """Split a curve where no step was done for a second; the gap itself is dotted."""
+    """Split a curve where no step was completed for a second; the gap is dotted."""
     piece = points[:1]
     for before, after in itertools.pairwise(points):
         if after.at - before.at > 1:
@@ -191,7 +191,7 @@ def pieces(points: list[Point]) -> Iterator[tuple[list[Point], str]]:
 
 
 def plot(curves: dict[str, list[Point]]) -> str:
-    """Draw the losses over time as SVG: what a fault costs is dotted."""
+    """Draw the losses over time as SVG; the time that a fault cost is dotted."""
     longest = max(points[-1].at - points[0].at for points in curves.values())
     most = max(point.loss for points in curves.values() for point in points)
 
@@ -229,7 +229,7 @@ def plot(curves: dict[str, list[Point]]) -> str:
 
 
 @click.command()
-@click.option("--plot", "file", type=click.Path(path_type=Path), help="Write an SVG there.")
+@click.option("--plot", "file", type=click.Path(path_type=Path), help="Write an SVG to this file.")
 @click.option("--rank", "way", type=click.Choice(WAYS), hidden=True)
 def main(*, file: Path | None, way: str | None) -> None:
     """Train three times and compare."""

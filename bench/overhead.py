@@ -1,17 +1,17 @@
-"""What being watched costs: the same job with and without `unstuck run`, a second each in turn.
+"""What being watched costs: the same job with and without `unstuck run`, in short turns.
 
-Two runs one after the other differ by tens of per cent on a small machine, whatever is
-compared. So both jobs are started once and then take turns: one is frozen (SIGSTOP on all its
-processes, the watchers of a watched job too) while the other trains for less than a second,
-and the order changes from pair to pair. What the machine does meanwhile hits both alike. Two
-jobs may also differ by where they happened to land in memory: every round starts new ones.
+On a small machine two consecutive runs differ by tens of per cent, whatever is compared. So both
+jobs are started once and then alternate: one is frozen (SIGSTOP to all its processes, including the
+agent and hub of a watched job) while the other trains for less than a second, and the order changes
+from pair to pair, so that other load affects both alike. Two jobs may also differ in their memory
+layout, so every round starts new ones.
 
     python bench/overhead.py
-    python bench/overhead.py --control        both sides without: what noise is left
+    python bench/overhead.py --control        neither side watched: the remaining noise
 
-Steps per second are what the user feels. CPU time a step is that of the four ranks and so
-holds what the probe does inside them; what agent, hub and `unstuck run` take beside them is
-given apart, as a share of one core.
+Steps per second are what the user notices. CPU time per step is that of the four ranks, including
+the probe inside them; what the agent, the hub and `unstuck run` use is printed separately, as a
+share of one core.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ PROGRAM = Path(__file__).parent / "ddp_steps.py"
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node", "4", str(PROGRAM))
 START_LIMIT = 120.0
 SETTLE = 0.15
-"""Seconds after a thaw that are not counted: caches and scheduler find their way back."""
+"""Seconds after a thaw that are not counted, for caches and scheduler to settle."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Window:
-    """What one turn gave."""
+    """What was measured in one turn."""
 
     per_second: float
     cpu_ms: float
@@ -75,7 +75,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Pair:
-    """One turn of each side, right after one another."""
+    """One turn of each side, one right after the other."""
 
     without: Window
     watched: Window
@@ -141,7 +141,7 @@ class Side:
         self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let every process of the job go on."""
+        """Let every process of the job continue."""
         self._send(signal.SIGCONT)
 
     def _find(self) -> None:
@@ -171,7 +171,7 @@ def cpu_of(processes: Sequence[psutil.Process]) -> float:
 
 
 def interval(values: Sequence[float], rounds: int = 5000) -> tuple[float, float]:
-    """Give the 95 % bootstrap interval of the median."""
+    """Return the 95 % bootstrap interval of the median."""
     chance = random.Random(0)  # noqa: S311 - a fixed seed is the point
     medians = sorted(
         statistics.median(chance.choices(values, k=len(values))) for _ in range(rounds)
@@ -180,7 +180,7 @@ def interval(values: Sequence[float], rounds: int = 5000) -> tuple[float, float]
 
 
 def row(name: str, without: Sequence[float], watched: Sequence[float]) -> tuple[str, ...]:
-    """Sum one measure up: both medians, and the ratio with its spread."""
+    """Summarize one measure: both medians, and the ratio with its spread."""
     ratios = [b / a for a, b in zip(without, watched, strict=True)]
     low, _, high = statistics.quantiles(ratios, n=4)
     bounds = interval(ratios)
@@ -196,28 +196,28 @@ def row(name: str, without: Sequence[float], watched: Sequence[float]) -> tuple[
 
 
 def table(rounds: Sequence[Sequence[Pair]], title: str) -> Table:
-    """Lay the comparison out for people."""
+    """Render the comparison."""
     shown = Table(title=title)
     shown.add_column("measure")
     for heading in ("without", "with", "ratio (median)", "95 % interval", "quartiles", "extremes"):
         shown.add_column(heading, justify="right")
     for number, pairs in enumerate(rounds, 1):
-        shown.add_row(*row(f"round {number}: steps a second", *speeds(pairs)))
+        shown.add_row(*row(f"round {number}: steps per second", *speeds(pairs)))
     together = [pair for pairs in rounds for pair in pairs]
     cpu = [one.without.cpu_ms for one in together], [one.watched.cpu_ms for one in together]
     shown.add_section()
-    shown.add_row(*row("all: steps a second", *speeds(together)))
-    shown.add_row(*row("all: CPU ms of the ranks a step", *cpu))
+    shown.add_row(*row("all: steps per second", *speeds(together)))
+    shown.add_row(*row("all: CPU ms of the ranks per step", *cpu))
     return shown
 
 
 def speeds(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
-    """Give the steps per second of both sides."""
+    """Return the steps per second of both sides."""
     return [one.without.per_second for one in pairs], [one.watched.per_second for one in pairs]
 
 
 def measure_round(folder: Path, pairs: int, seconds: float, mode: str, control: bool) -> list[Pair]:
-    """Start both jobs, give them their turns, and end them."""
+    """Start both jobs, alternate between them, and end them."""
     folder.mkdir()
     with (
         Side(folder / "without", watched=False, mode=mode) as without,
@@ -232,7 +232,7 @@ def measure_round(folder: Path, pairs: int, seconds: float, mode: str, control: 
 
 
 def compare(sides: dict[bool, Side], pairs: int, seconds: float) -> list[Pair]:
-    """Give the two jobs their turns."""
+    """Alternate between the two jobs."""
     found: list[Pair] = []
     console = Console(stderr=True)
     for number in track(range(pairs), "pairs", console=console, disable=not console.is_terminal):
@@ -243,11 +243,11 @@ def compare(sides: dict[bool, Side], pairs: int, seconds: float) -> list[Pair]:
 
 
 @click.command()
-@click.option("--rounds", default=5, show_default=True, help="How often both jobs are started.")
+@click.option("--rounds", default=5, show_default=True, help="How often to start both jobs.")
 @click.option("--pairs", default=30, show_default=True, help="Turns of each side in a round.")
 @click.option("--seconds", default=0.6, show_default=True, help="Length of a turn.")
 @click.option("--mode", type=click.Choice(["ddp", "collectives"]), default="ddp")
-@click.option("--control", is_flag=True, help="Watch neither side: shows what noise is left.")
+@click.option("--control", is_flag=True, help="Watch neither side: shows the remaining noise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(
     *, rounds: int, pairs: int, seconds: float, mode: str, control: bool, as_json: bool
@@ -269,7 +269,7 @@ def main(
         return
     console = Console(width=None if sys.stdout.isatty() else 150)
     console.print(table(measured, f"{title}, load {load:.1f} before"))
-    console.print(f"agent, hub and launcher beside the ranks: {beside:.2%} of one core")
+    console.print(f"agent, hub and launcher: {beside:.2%} of one core")
 
 
 if __name__ == "__main__":

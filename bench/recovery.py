@@ -1,18 +1,18 @@
-"""How long a job stands after a fault, and how many steps it loses: plain torchrun and unstuck.
+"""How long a fault interrupts a job, and how many steps it loses: torchrun and unstuck.
 
-The same training (checkpoint every ten steps, gloo) with the same fault, interleaved:
+The same training (checkpoint every ten steps, gloo) with the same faults, in turn:
 
-    plain     torchrun --max-restarts 3, group timeout 30 s, and the variable that makes restarted
+    plain     torchrun --max-restarts 3, group timeout 30 s, and the variable that lets restarted
               gloo ranks find each other (without it most restarts of torch 2.13 fail)
     recover   the same command behind `unstuck run --recover`, group timeout 30 min
-    hook      the same with an `@unstuck.on_stall` hook that saves
+    hook      the same with an `@unstuck.on_stall` hook that saves a checkpoint
     quick     `recover` with a policy that gives a lost node 2 s to come back and a lease of 3 s,
-              and with a rendezvous that misses it after 3 s, instead of 15 s each; of `cut` only
-    resilient `@unstuck.resilient` in the script and `--respawn`: the others go on by themselves
+              and with a rendezvous that drops it after 3 s, instead of 15 s each; only for `cut`
+    resilient `@unstuck.resilient` in the script and `--respawn`: the other ranks continue
 
-Two ranks on one host; `cut` is a job of three hosts (network namespaces, which need root) with a
-rank each, of which one loses its link. Measured from the onset to the next completed optimizer
-step. Run it with the Python that has unstuck and torch:
+Two ranks on one host; `cut` is a job of three hosts (network namespaces, which need root) with one
+rank each, one of which loses its link. The time is that from the onset to the next completed
+optimizer step. Run it with a Python that has unstuck and torch installed:
 
     python bench/recovery.py --repeat 5
 """
@@ -50,12 +50,14 @@ network-partition = "wait:2s, checkpoint:5s, exclude:1h, stop:node"
 [policy.limits]
 lease = 3
 """
+ON_DEADLOCK = ("--on", "host-deadlock=dump,report,checkpoint:30s,restart:2,stop")
+"""A healthy rank can look like this, so that the default rule only reports it."""
 NEEDS_TIMEOUT = ("stop", "deadlock", CUT)
 _STEP = re.compile(r"attempt (\d+) step (\d+) at ([\d.]+)")
 
 
 class Result(NamedTuple):
-    """One run: seconds from the onset to the next completed step; None if it never came."""
+    """One run: seconds from the onset to the next completed step; None: there was none."""
 
     fault: str
     way: str
@@ -72,10 +74,10 @@ class Step(NamedTuple):
 
 
 def watched(way: str, run: Path, *options: str) -> list[str]:
-    """Give what stands before the launch command; a policy for it is written beside `run`."""
+    """Return what precedes the launch command; its policy is written next to `run`."""
     if way == "plain":
         return []
-    asked = ("--respawn", "3") if way == "resilient" else ("--recover",)
+    asked = ("--respawn", "3") if way == "resilient" else ("--recover", *ON_DEADLOCK)
     if way == "quick":
         policy = run.with_suffix(".toml")
         policy.write_text(QUICK)
@@ -84,7 +86,7 @@ def watched(way: str, run: Path, *options: str) -> list[str]:
 
 
 def commands(way: str, folder: Path, hosts: Hosts | None) -> list[list[str]]:
-    """Give the launch command of one way, one for every host."""
+    """Return the launch commands of one way, one per host."""
     script = str(PROGRAMS / ("stays.py" if way == "resilient" else "recovers.py"))
     if hosts is None:
         size = ("--standalone", "--nproc-per-node", "2", "--max-restarts", "3")
@@ -107,7 +109,7 @@ def commands(way: str, folder: Path, hosts: Hosts | None) -> list[list[str]]:
 
 
 def environment(fault: str, way: str, folder: Path) -> dict[str, str]:
-    """Give the environment of one run."""
+    """Return the environment of one run."""
     own = {
         "FAULT": "" if fault == CUT else fault,
         "FAULT_RANK": "1",
@@ -125,7 +127,7 @@ def environment(fault: str, way: str, folder: Path) -> dict[str, str]:
 def running(
     fault: str, way: str, folder: Path, hosts: Hosts | None
 ) -> Generator[list[subprocess.Popen[bytes]], None, None]:
-    """Start one run; nothing of it is left afterwards."""
+    """Start a run; end all its processes afterwards."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for i, command in enumerate(commands(way, folder, hosts)):
@@ -156,7 +158,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def measure(fault: str, way: str, limit: float) -> Result:
-    """Run once and give the time to the next step, and the steps that have to be done again."""
+    """Run once; return the time to the next step, and how many steps were lost."""
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="unstuck-bench-"))
         folder = Path(name)
@@ -181,7 +183,7 @@ def _wait_for(
     number: int,
     deadline: float,
 ) -> Step | None:
-    """Wait for the first step of an attempt, or a later one, that reaches a number."""
+    """Wait for a step with at least this number, in this attempt or a later one."""
     while time.time() < deadline and any(process.poll() is None for process in processes):
         for step in _steps(folder):
             if step.attempt >= attempt and step.number >= number:
@@ -191,19 +193,19 @@ def _wait_for(
 
 
 def _steps(folder: Path) -> list[Step]:
-    """Give all steps in the order of time; whatever host the first rank is on."""
+    """Return all steps in order of time, whichever host the first rank is on."""
     texts = [file.read_text(errors="replace") for file in folder.glob("*.out")]
     found = [match for text in texts for match in _STEP.findall(text)]
     return sorted(Step(float(at), int(attempt), int(number)) for attempt, number, at in found)
 
 
 def ways(fault: str, only: tuple[str, ...]) -> list[str]:
-    """Give the ways that are measured with a fault."""
+    """Return the ways to measure with a fault."""
     return [way for way in only or WAYS if way != "quick" or fault == CUT]
 
 
 def line(results: list[Result]) -> str:
-    """Give the row of one fault and way."""
+    """Return the row of one fault and way."""
     first = results[0]
     times = [result.seconds for result in results if result.seconds is not None]
     row = f"{first.fault:<9} {first.way:<10} {f'{len(times)}/{len(results)}':>5}"
@@ -218,7 +220,7 @@ def line(results: list[Result]) -> str:
 
 
 @click.command()
-@click.option("--repeat", default=5, show_default=True, help="Runs of each.")
+@click.option("--repeat", default=5, show_default=True, help="Runs of each combination.")
 @click.option("--limit", default=120.0, show_default=True, help="Seconds before a run is given up.")
 @click.option("--only", multiple=True, type=click.Choice(WAYS), help="Only this way.")
 @click.option("--fault", multiple=True, type=click.Choice(FAULTS), help="Only this fault.")
@@ -237,8 +239,8 @@ def main(
             for way in ways(one, only):
                 results.append(measure(one, way, limit))
                 seconds = results[-1].seconds
-                said = "not back" if seconds is None else f"{seconds:.1f} s"
-                print(f"{number + 1}/{repeat} {one} {way}: {said}", file=sys.stderr, flush=True)
+                outcome = "not back" if seconds is None else f"{seconds:.1f} s"
+                print(f"{number + 1}/{repeat} {one} {way}: {outcome}", file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps([result._asdict() for result in results]))
         return

@@ -1,9 +1,9 @@
-"""What a section costs the training thread: entering and leaving it, with and without a limit.
+"""What it costs the training thread to enter and leave a section, with and without a limit.
 
     python bench/sections.py
 
-Every figure is the median and the best of many short rounds, with the cost of an empty function
-taken off; rounds of all kinds take turns, so that a busy machine hits all of them alike.
+Every figure is the median and the best of many short rounds, minus the cost of an empty function;
+rounds of all kinds alternate, so that a busy machine affects all of them alike.
 """
 
 import argparse
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import unstuck
-from unstuck.observe.probe.current import current
 from unstuck.observe.probe.page import PageWriter
+from unstuck.observe.probe.this_process import current
 
 ROUND = 500
 
 
 def nothing() -> None:
-    """Cost what every call costs."""
+    """Do nothing: the cost of any call."""
 
 
 def plain() -> None:
@@ -51,7 +51,7 @@ def nested() -> None:
 
 
 def timer() -> None:
-    """The article's way: a thread for every section."""
+    """Start a thread for every section, as in the article."""
     one = threading.Timer(30, print)
     one.start()
     one.cancel()
@@ -94,7 +94,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             if watched:
                 current.attach(PageWriter(str(Path(folder) / "page")))
-            print("a rank that is watched" if watched else "a process that nobody watches")
+            print("a watched rank" if watched else "an unwatched process")
             for name, (median, best) in measure(options.rounds).items():
                 goal = next(goal for kind, _, goal in KINDS if kind == name)
                 note = f"   goal {goal:g} us" if goal else ""

@@ -1,15 +1,16 @@
-"""How well and how fast the culprit of a simulated job is found, beside PyTorch's torchfrtrace.
+"""How well and how fast the culprit of a simulated job is found, compared to torchfrtrace.
 
-Three measurements, one command; run it with the Python that has unstuck and torch installed:
+Measurements in one command; run it with a Python that has unstuck and torch installed:
 
     python bench/simulate.py
 
 1. Random faults in TP x PP x DP x EP jobs, with hosts that run 0, 5 and 40 operations ahead:
-   how often the rank at fault is named alone, with the right cause.
+   how often only the faulty rank is named, with the right cause. The same for GPUs that stop,
+   and how often a transport stall accuses somebody.
 2. Time to diagnose 1,000, 10,000 and 100,000 ranks.
 3. The same job as flight-recorder dumps, read by unstuck and by torchfrtrace: time without
    start-up and imports, and whom they name. Also the real gloo dumps of tests/golden/dumps; on
-   those torchfrtrace ends in a KeyError, so it gets a second try with pg_config set right.
+   those torchfrtrace fails with a KeyError, so it gets a second try with a corrected pg_config.
 """
 
 import os
@@ -31,20 +32,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from unstuck.diagnose.verdict import diagnose
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.lab import recordings
 from unstuck.lab.layout import Layout
-from unstuck.lab.simulate import (
-    CAUSES,
-    Fault,
-    FaultKind,
-    Simulation,
-    draw,
-    snapshot,
-)
+from unstuck.lab.simulate import CAUSES, ON_HOST, Fault, FaultKind, Simulation, draw, snapshot
 from unstuck.observe.dumps.unpickle import loads
 
 AHEAD = (0, 5, 40)
+SLIPS = (0, 1, 2, 3, 5, 10, 30)
+TORN = (0, 1, 3)
+"""How many members complete the operation that stalls for the others."""
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "dumps"
 GLOO_FAULT_RANK = 2
 TIMED = """
@@ -72,12 +69,12 @@ class Answer:
 
     seconds: float | None
     ranks: frozenset[int]
-    trouble: str = ""
+    error: str = ""
 
     def describe(self, culprit: int | None) -> str:
-        """Say whom it names: the culprit alone, among others, or not."""
-        if self.trouble:
-            return self.trouble
+        """Describe whom it names: only the culprit, the culprit among others, or not."""
+        if self.error:
+            return self.error
         if culprit is None:
             return "nobody: right" if not self.ranks else f"{len(self.ranks)} innocent"
         if self.ranks == frozenset({culprit}):
@@ -88,30 +85,30 @@ class Answer:
 
 
 def ask_torch(directory: Path, limit: float) -> Answer:
-    """Run torchfrtrace and collect every rank that it calls missing or culprit."""
-    text, seconds, trouble = run(TORCH, directory, limit)
+    """Run torchfrtrace and collect every rank that it calls missing or a culprit."""
+    text, seconds, error = run(TORCH, directory, limit)
     if lost := re.search(r"Missing dump files from ranks \{([\d, ]+)\}", text):
-        # It ends here by itself; what it says is still an answer.
+        # It stops here, but that is an answer too.
         return Answer(seconds, frozenset(int(rank) for rank in lost[1].split(",")))
     named = {int(rank) for rank in re.findall(r"Culprit rank (\d+)", text)}
     for ranks in re.findall(r"missing ranks: \{([\d, ]+)\}", text):
         named.update(int(rank) for rank in ranks.split(","))
-    return Answer(seconds, frozenset(named), trouble)
+    return Answer(seconds, frozenset(named), error)
 
 
 def ask_us(directory: Path, limit: float) -> Answer:
-    """Run `unstuck diagnose --json`; a rank without a dump is named in the summary."""
-    text, seconds, trouble = run(OURS, directory, limit)
+    """Run `unstuck diagnose --json`; a rank without a dump is missing in the stuck operation."""
+    text, seconds, error = run(OURS, directory, limit)
     found = re.search(r'"culprits": \[(.*?)\n    \]', text, re.DOTALL)
     named = {int(rank) for rank in re.findall(r'"rank": (\d+)', found[1])} if found else set[int]()
-    unseen = re.search(r"stands still and ranks? ([\d,]+), for which", text)
-    if unseen and not named:
-        named = {int(rank) for rank in unseen[1].split(",")}
-    return Answer(seconds, frozenset(named), trouble)
+    missing = re.search(r'"missing": \[([\d,\s]+)\]', text)
+    if missing and not named:
+        named = {int(rank) for rank in missing[1].split(",")}
+    return Answer(seconds, frozenset(named), error)
 
 
 def run(code: str, directory: Path, limit: float) -> tuple[str, float | None, str]:
-    """Run code in a Python of its own; give its output, its time and its trouble."""
+    """Run code in another Python; return its output, its time and its error."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", code, str(directory)]
     try:
@@ -123,8 +120,8 @@ def run(code: str, directory: Path, limit: float) -> tuple[str, float | None, st
     text = done.stdout + done.stderr
     found = re.search(r"^seconds ([\d.e-]+)$", text, re.MULTILINE)
     crash = re.findall(r"^(\w*(?:Error|Exception)\b.*)$", done.stderr, re.MULTILINE)
-    trouble = crash[-1][:40] if done.returncode and crash else ""
-    return text, float(found[1]) if found else None, trouble
+    error = crash[-1][:40] if done.returncode and crash else ""
+    return text, float(found[1]) if found else None, error
 
 
 def faults(count: int, console: Console) -> None:
@@ -141,7 +138,7 @@ def faults(count: int, console: Console) -> None:
             named = [one.rank for one in verdict.culprits] if verdict else []
             alone[kind] += named == [made.fault.rank]
             right[kind] += verdict is not None and verdict.cause is CAUSES[kind]
-        for kind in FaultKind:
+        for kind in ON_HOST:
             figures = (jobs[kind], alone[kind], right[kind])
             table.add_row(str(ahead), kind, *map(str, figures))
         totals = (sum(jobs.values()), sum(alone.values()), sum(right.values()))
@@ -149,8 +146,34 @@ def faults(count: int, console: Console) -> None:
     console.print(table)
 
 
+def stops(count: int, console: Console) -> None:
+    """Count whom the verdict names when a GPU stops, and when only the transport stalls."""
+    title = "GPUs that stop after the others completed `slip` operations more, and transport stalls"
+    columns = ("run-ahead", "slip", "jobs", "named alone", "nobody", "others named")
+    table = Table("fault", *columns, title=title)
+    for kind, slips in ((FaultKind.GPU_STOPPED, SLIPS), (FaultKind.TRANSPORT, TORN)):
+        for ahead in AHEAD:
+            for slip in slips:
+                found: Counter[str] = Counter()
+                for seed in range(count):
+                    made = draw(seed, kinds=(kind,), slip=slip, ahead=ahead, experts=seed % 3 == 0)
+                    found[whom(made)] += 1
+                figures = (count, found["alone"], found["nobody"], found["others"])
+                table.add_row(kind, str(ahead), str(slip), *map(str, figures))
+    console.print(table)
+
+
+def whom(made: Simulation) -> str:
+    verdict = diagnose(snapshot(made)).verdict
+    named = [one.rank for one in verdict.culprits] if verdict else []
+    if not named:
+        return "nobody"
+    right = verdict is not None and verdict.cause is CAUSES[FaultKind.GPU_STOPPED]
+    return "alone" if right and named == [made.fault.rank] else "others"
+
+
 def stuck(layout: Layout, ahead: int) -> Simulation:
-    """One rank in the middle does not come to the first call of its fourth step."""
+    """Let one rank in the middle not arrive at the first call of its fourth step."""
     rank = layout.size // 3
     stage = layout.place(rank)[1]
     first = next(i for i, call in enumerate(layout.step) if call.involves(stage))
@@ -203,7 +226,7 @@ def compare(sizes: tuple[int, ...], limit: float, console: Console) -> None:
 
 
 def place(layout: Layout, kind: FaultKind) -> int:
-    """Give the call at which a fault begins: the gradients' for two kinds, else a step's first."""
+    """Return the call at which a fault begins: that of the gradients, or the first of a step."""
     step = layout.step
     at = next(i for i, call in enumerate(step) if call.kind == "dp")
     return 3 * len(step) + (at if kind in (FaultKind.WRONG_OP, FaultKind.INVERSION) else 0)
@@ -235,7 +258,7 @@ def patch(file: Path) -> bytes:
     dump = cast("dict[str, Any]", loads(file.read_bytes()))
     groups = {tuple(entry["process_group"]) for entry in dump["entries"]}
     dump["pg_config"] = {
-        name: {"name": name, "desc": told, "ranks": "[0, 1, 2, 3]"} for name, told in groups
+        name: {"name": name, "desc": desc, "ranks": "[0, 1, 2, 3]"} for name, desc in groups
     }
     return pickle.dumps(dump, protocol=2)
 
@@ -247,7 +270,7 @@ def new_table(title: str) -> Table:
 
 def add(table: Table, label: str, ours: Answer, theirs: Answer, culprit: int | None) -> None:
     ratio = ""
-    if ours.seconds and theirs.seconds and not theirs.trouble:
+    if ours.seconds and theirs.seconds and not theirs.error:
         ratio = f"{theirs.seconds / ours.seconds:.1f}"
     table.add_row(
         label,
@@ -261,15 +284,18 @@ def add(table: Table, label: str, ours: Answer, theirs: Answer, culprit: int | N
 
 @click.command()
 @click.option("--faults", "count", default=500, help="Random faults per run-ahead.")
+@click.option("--stops", "stopped", default=100, help="Stopped GPUs per run-ahead and slip.")
 @click.option("--ranks", default="1024,10240,100096", help="Job sizes to time.")
 @click.option("--dumps", default="16,64,256,1024", help="Job sizes to write as dumps.")
-@click.option("--limit", default=120.0, help="Seconds that an analyser may take for one job.")
-def main(count: int, ranks: str, dumps: str, limit: float) -> None:
-    """Measure and print three tables and one of real dumps."""
+@click.option("--limit", default=120.0, help="Seconds an analyser may take for one job.")
+def main(count: int, stopped: int, ranks: str, dumps: str, limit: float) -> None:
+    """Print all measurements, and one of real dumps."""
     console = Console(width=120)
     numbers = [tuple(int(n) for n in text.split(",") if n) for text in (ranks, dumps)]
     if count:
         faults(count, console)
+    if stopped:
+        stops(stopped, console)
     scale(numbers[0], console)
     compare(numbers[1], limit, console)
     gloo(limit, console)

@@ -1,8 +1,8 @@
-"""A job of three nodes loses one, goes on with two, and gets it back: what happens when.
+"""A job of three nodes loses one, continues with two, and gets it back: what happens when.
 
-The nodes are network namespaces, which need root; the job is a real one with a rank each, under
-`unstuck run --recover` with a lease of 6 s (15 by default). Prints the times, the ledger and what
-the nodes said:
+The nodes are network namespaces, which need root; the job is a real one with one rank per node,
+under `unstuck run --recover` with a lease of 6 s (15 by default). Prints the times, the ledger and
+the messages of the nodes:
 
     python bench/three_nodes.py
 """
@@ -58,13 +58,13 @@ class Show:
         print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
 
     def newest_step(self) -> list[str]:
-        """Return the words of the newest step; rank 0 may be on any node."""
+        """Return the fields of the newest step; rank 0 may be on any node."""
         lines = [line for job in self.jobs for line in job.stdout.read_text().splitlines()]
         steps = [line.split() for line in lines if line.startswith("attempt ")]
         return max(steps, key=lambda words: float(words[5]), default=["-"] * 8)
 
     def until_trains_with(self, ranks: int) -> str:
-        """Wait for a step after this moment by so many ranks; return its name."""
+        """Wait for a new step by this many ranks; describe it."""
         since = time.time()
 
         def look() -> bool:
@@ -120,7 +120,7 @@ def play(show: Show) -> None:
 def main() -> None:
     if reason := available():
         raise SystemExit(reason)
-    # torch looks up the name of every peer; where nobody answers that shall cost a second, not 5.
+    # torch looks up the name of every peer; without a name server that should take 1 s, not 5.
     os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
     with tempfile.TemporaryDirectory() as folder, Hosts(3) as hosts:
         show = Show(Path(folder), hosts)

@@ -1,4 +1,4 @@
-"""A training that hangs: at step 60 rank 2 polls for a shard that nobody writes.
+"""A training that hangs: at step 60 rank 2 waits for a shard that nobody writes.
 
 Run it under unstuck to see the verdict:
 
@@ -22,12 +22,12 @@ SHARDS = Path("data/shards")
 
 def wait_for_more_data(shard: Path) -> None:
     """Wait until the preprocessing job has written the next shard."""
-    while not os.path.exists(shard):  # noqa: PTH110 - as it is found in the wild
+    while not os.path.exists(shard):  # noqa: PTH110 - typical training code
         time.sleep(1)
 
 
 def load_batch(step: int, rank: int) -> tuple[Tensor, Tensor]:
-    """Return one batch of a line with noise; reading it takes a tenth of a second."""
+    """Return a batch of noisy linear data; reading it takes a tenth of a second."""
     if step > 0 and step % STEPS_PER_SHARD == 0 and rank == RANK_WITHOUT_DATA:
         wait_for_more_data(SHARDS / f"rank{rank}-shard{step // STEPS_PER_SHARD}.pt")
     time.sleep(0.1)
@@ -36,7 +36,7 @@ def load_batch(step: int, rank: int) -> tuple[Tensor, Tensor]:
 
 
 def train(rank: int) -> None:
-    """Train a small network; rank 0 tells how it goes."""
+    """Train a small network; rank 0 prints the loss."""
     torch.manual_seed(rank)
     model = DistributedDataParallel(
         nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1)),

@@ -1,9 +1,9 @@
-"""Train on with fewer ranks when some are lost, in the same processes.
+"""Continue training with fewer ranks when some are lost, in the same processes.
 
     unstuck run torchrun --standalone --nproc-per-node 4 examples/resilient.py
 
-Stop one of the ranks (`kill -STOP <pid>`): some seconds later the other three go on. Let it
-continue (`kill -CONT <pid>`): it is let in at the end of a step.
+Stop one of the ranks (`kill -STOP <pid>`): a few seconds later the other three continue. Resume it
+(`kill -CONT <pid>`): it joins them again at the end of a step.
 """
 
 import os
@@ -21,7 +21,7 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 300
 
 @unstuck.resilient(min_ranks=2, checkpoint=10)
 def train(run: unstuck.Resilient) -> None:
-    """Called again, with the ranks of that moment, after every loss."""
+    """Train; called again after every loss, with the ranks that are left."""
     torch.manual_seed(0)
     model = DistributedDataParallel(torch.nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -1,7 +1,7 @@
 """The article's second example, made to work: a limit for one part of the training.
 
-The article starts a `threading.Timer` that prints "timed out" while the work goes on, in every
-rank by itself. Here the work is left when its time is over, and all ranks hear of it:
+The article starts a `threading.Timer` that prints "timed out" while the work continues, on every
+rank separately. Here the work is interrupted when its time is up, and all ranks learn about it:
 
     torchrun --standalone --nproc-per-node 2 examples/article/2_section.py
     torchrun --standalone --nproc-per-node 2 examples/article/2_section.py --work 7
@@ -17,12 +17,12 @@ import unstuck
 
 
 def my_function(seconds: float) -> None:
-    """Do something that may take too long, here on the last rank only."""
+    """Do something that may take too long, in this example on the last rank only."""
     time.sleep(seconds if dist.get_rank() == dist.get_world_size() - 1 else 0.5)
 
 
 def limited(seconds: float, limit: float) -> bool:
-    """Return whether it was done in time; after `limit` seconds it is left, wherever it is."""
+    """Tell whether it was done in time; after `limit` seconds it is interrupted."""
     try:
         with unstuck.section("my function", timeout=limit, on_timeout="raise"):
             my_function(seconds)
@@ -45,7 +45,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         late = dist.get_world_size() - int(done.item())
         took = time.monotonic() - began
-        print(f"{late} ranks were late; all go on together after {took:.1f} s", flush=True)
+        print(f"{late} ranks were late; all continue together after {took:.1f} s", flush=True)
     dist.destroy_process_group()
 
 

@@ -1,15 +1,15 @@
 """The article's third example, made to work: a heartbeat between the nodes.
 
 In the article every rank sends before it receives, on the training's own process group: a loop
-that nobody may enter while training, and that waits for the dead as long as the training does.
-Here the beats are between the agents of the nodes, beside the training and never on its groups;
-the ranks are called when another one falls silent, and when it is back:
+that cannot run during the training, and that waits for a dead rank as long as the training does.
+Here the agents of the nodes exchange heartbeats, outside the training and never on its groups; the
+ranks are notified when another one falls silent, and when it is back:
 
     torchrun --standalone --nproc-per-node 4 examples/article/3_heartbeat.py
     torchrun --standalone --nproc-per-node 4 examples/article/3_heartbeat.py --stop 2
 
-With `--stop 2` rank 2 is stopped for some seconds, as by a machine that swaps or hangs. The
-others are told while they wait for it in the all-reduce, long before that could time out.
+With `--stop 2` rank 2 is stopped for a few seconds, as if its machine were swapping or hanging. The
+others are notified while they wait for it in the all-reduce, long before that could time out.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import unstuck
 
 
 def heard(what: str) -> None:
-    """Say something with the rank and the time."""
+    """Print an event with the time and the rank."""
     print(f"{time.time():.2f} rank {os.environ['RANK']}: {what}", flush=True)
 
 
@@ -34,11 +34,11 @@ def stop_this_rank(seconds: float) -> None:
     heard("stops")
     subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -CONT {os.getpid()}"])
     os.kill(os.getpid(), signal.SIGSTOP)
-    heard("goes on")
+    heard("continues")
 
 
 def main() -> None:
-    """Train a little; the last word has rank 0, on who is there."""
+    """Train a little; at the end rank 0 prints which ranks are there."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--stop", type=int, help="the rank that is stopped")
     parser.add_argument("--seconds", type=float, default=4.0)
@@ -57,7 +57,7 @@ def main() -> None:
         time.sleep(0.1)
     if dist.get_rank() == 0:
         peers = unstuck.peers()
-        heard(f"{len(peers.ranks)} ranks are there, silent: {peers.silent}")
+        heard(f"{len(peers.ranks)} ranks, silent: {peers.silent}")
     dist.destroy_process_group()
 
 

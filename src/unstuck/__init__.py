@@ -6,18 +6,18 @@ The names here are for training scripts; they cost nothing where no agent watche
 from typing import TYPE_CHECKING, Any
 
 from unstuck._version import __version__
-from unstuck.observe.probe.api import section, step, watched
+from unstuck.script.api import section, step, watched
 
 if TYPE_CHECKING:
     from unstuck import dist
-    from unstuck.dist.errors import CollectiveTimeout
-    from unstuck.dist.limits import deadline
-    from unstuck.dist.resilience import Resilient, resilient
-    from unstuck.explain.logs import Explanation
-    from unstuck.observe.probe.callbacks import Peer, Peers, on_back, on_silent, on_verdict, peers
-    from unstuck.observe.probe.overtime import SectionTimeout
-    from unstuck.observe.probe.stall import StallError, on_stall
-    from unstuck.observe.probe.watch import watch
+    from unstuck.dist.base.errors import CollectiveTimeout
+    from unstuck.dist.base.limits import deadline
+    from unstuck.dist.resilient.resilient import Resilient, resilient
+    from unstuck.explain.explanation import Explanation
+    from unstuck.observe.probe.section_timeout import SectionTimeout
+    from unstuck.script.callbacks import Peer, Peers, on_back, on_silent, on_verdict, peers
+    from unstuck.script.on_stall import StallError, on_stall
+    from unstuck.script.watch import watch
 
     def explain(text: str | bytes, *, lang: str = "en") -> Explanation:
         """Say what went wrong in a log."""
@@ -47,10 +47,10 @@ __all__ = [
     "watched",
 ]
 _ELSEWHERE = {
-    "unstuck.dist.errors": ("CollectiveTimeout",),
-    "unstuck.dist.limits": ("deadline",),
-    "unstuck.dist.resilience": ("Resilient", "resilient"),
-    "unstuck.observe.probe.callbacks": (
+    "unstuck.dist.base.errors": ("CollectiveTimeout",),
+    "unstuck.dist.base.limits": ("deadline",),
+    "unstuck.dist.resilient.resilient": ("Resilient", "resilient"),
+    "unstuck.script.callbacks": (
         "Peer",
         "Peers",
         "on_back",
@@ -58,9 +58,9 @@ _ELSEWHERE = {
         "on_verdict",
         "peers",
     ),
-    "unstuck.observe.probe.overtime": ("SectionTimeout",),
-    "unstuck.observe.probe.stall": ("StallError", "on_stall"),
-    "unstuck.observe.probe.watch": ("watch",),
+    "unstuck.observe.probe.section_timeout": ("SectionTimeout",),
+    "unstuck.script.on_stall": ("StallError", "on_stall"),
+    "unstuck.script.watch": ("watch",),
 }
 
 

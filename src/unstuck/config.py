@@ -1,4 +1,4 @@
-"""The file `unstuck.toml`: settings of a project that would make command lines long."""
+"""The file `unstuck.toml`: settings of a project that would be too long for a command line."""
 
 import tomllib
 from pathlib import Path
@@ -10,16 +10,16 @@ NAME = "unstuck.toml"
 
 
 def find(asked: Path | None = None, folder: Path | None = None) -> Path | None:
-    """Return the file to read: the one that was asked for, else `unstuck.toml` in this folder."""
+    """Return the file to read: the one asked for, else `unstuck.toml` in this folder, if any."""
     path = asked or (folder or Path.cwd()) / NAME
     return path if asked or path.is_file() else None
 
 
 def table(path: Path | None, name: str) -> dict[str, Any]:
-    """Return one table of the file; empty without a file or without that table.
+    """Return one table of the file; empty if there is no file or no such table.
 
     Raises:
-        ConfigError: the file cannot be read, or `name` is no table in it.
+        ConfigError: the file cannot be read, or `name` is not a table in it.
 
     Example:
         table(find(), "policy")
@@ -38,5 +38,5 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"cannot read {path}: {reason}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error

@@ -1,13 +1,28 @@
 """One line for the people who watch the job, apart from the job's own output."""
 
+import re
 import sys
+
+LONGEST = 2000
+"""Characters of a line; a longer one was not written for people."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Return the text as one line without control characters: a log must not move the cursor.
+
+    Example:
+        clean("red \\x1b[31m\\nalert")   # "red [31m alert"
+    """
+    return _CONTROL.sub("", " ".join(text.split()))
 
 
 def say(text: str) -> None:
     """Write one line to stderr, marked as ours.
 
     Example:
-        say("the job moves again")
+        say("the job is making progress again")
     """
-    sys.stderr.write(f"unstuck: {text}\n")
+    line = clean(text)
+    sys.stderr.write(f"unstuck: {line[:LONGEST]}\n")
     sys.stderr.flush()

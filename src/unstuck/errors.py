@@ -1,38 +1,38 @@
-"""What can go wrong, and whose turn it is.
+"""What can go wrong, and who can fix it.
 
     UnstuckError
-    ├── UserError                    exit 2   you can put it right: an argument, a file, a setting
-    │   ├── UsageError                        the command line does not make sense
-    │   ├── BundleError                       what was given is not an incident bundle
-    │   │   ├── BundleNotFoundError           nothing is at that path
-    │   │   ├── BundleDamagedError            a file of it is missing, cut short or unreadable
-    │   │   └── BundleSchemaError             written with a schema this version does not know
-    │   ├── LogError                          what was given is not a log that can be read
-    │   │   ├── LogNotFoundError              nothing is at that path
-    │   │   └── LogUnreadableError            no permission, damaged, or its reader is missing
-    │   ├── DumpError                         what was given are no flight-recorder dumps
-    │   │   ├── DumpDamagedError              a dump is cut short or does not hold what it should
+    ├── UserError                    exit 2   you can fix it: an argument, a file, a setting
+    │   ├── UsageError                        the command line is not valid
+    │   ├── BundleError                       this is not an incident bundle
+    │   │   ├── BundleNotFoundError           the path does not exist
+    │   │   ├── BundleDamagedError            one of its files is missing, truncated or unreadable
+    │   │   └── BundleSchemaError             written with a schema that this version does not know
+    │   ├── LogError                          this is not a log that can be read
+    │   │   ├── LogNotFoundError              the path does not exist
+    │   │   └── LogUnreadableError            no permission, damaged, or a package is missing
+    │   ├── DumpError                         these are not flight-recorder dumps
+    │   │   ├── DumpDamagedError              a dump is truncated or lacks fields
     │   │   └── DumpUnsafeError               a pickle that would run code when loaded
     │   ├── SettingsError                     the timeouts of a run cannot be read
     │   ├── ConfigError                       unstuck.toml cannot be read
-    │   │   └── PolicyError                   a policy does not make sense
+    │   │   └── PolicyError                   a policy is not valid
     │   ├── ScenarioError                     a scenario of the fault lab cannot be used
     │   ├── TensorInUseError                  a timed-out collective still uses the tensor
-    │   ├── GroupBusyError                    an unfinished operation holds the process group
-    │   ├── GroupGivenUpError                 the process group was given up and not rebuilt
+    │   ├── GroupBusyError                    an unfinished operation occupies the process group
+    │   ├── GroupGivenUpError                 the process group was abandoned and not rebuilt
     │   └── RecordError                       a knowledge-base record cannot be used
-    │       └── RecordNotFoundError           there is no record of that name
+    │       └── RecordNotFoundError           there is no record with that name
     ├── WorldError                   exit 3   the machine refused: disk, permission, socket
     │   ├── BundleWriteError                  the incident could not be stored
-    │   ├── CollectiveTimeout                 ranks did not come in time (unstuck.dist.errors)
-    │   ├── RebuildError                      a process group could not be made new
-    │   └── LabError                          the fault lab cannot work on this machine
-    │       └── JobOverdueError               a job of the lab did not do in time what it should
-    └── InternalError                exit 4   our bug, never yours
+    │   ├── CollectiveTimeout                 ranks were late (unstuck.dist)
+    │   ├── RebuildError                      a process group could not be rebuilt
+    │   └── LabError                          the fault lab cannot run on this machine
+    │       └── JobOverdueError               a job of the lab took too long
+    └── InternalError                exit 4   a bug in unstuck, not in your job
 
 Exit codes of the commands themselves: 0 nothing is wrong, 1 a problem was found,
-130 interrupted, 141 nobody reads our output. 80-89 tell a scheduler what to do next: see
-`model/exits.py`.
+130 interrupted, 141 the reader of our output is gone. 80-89 tell a scheduler what to do next:
+see `model/exits.py`.
 
 Code raises; only `unstuck.show.cli.main.main` catches, prints and turns an error into its
 exit code.
@@ -58,37 +58,37 @@ class UnstuckError(Exception):
 
 
 class UserError(UnstuckError):
-    """You can put it right: an argument, a file, a setting."""
+    """The user can fix it: an argument, a file, a setting."""
 
     exit_code = 2
 
 
 class UsageError(UserError):
-    """The command line does not make sense."""
+    """The command line is not valid."""
 
 
 class BundleError(UserError):
-    """What was given is not an incident bundle that can be read."""
+    """The path is not an incident bundle that can be read."""
 
 
 class BundleNotFoundError(BundleError):
-    """Nothing is at that path."""
+    """The path does not exist."""
 
 
 class BundleDamagedError(BundleError):
-    """A file of the bundle is missing, cut short or unreadable."""
+    """A file of the bundle is missing, truncated or unreadable."""
 
 
 class BundleSchemaError(BundleError):
-    """The bundle was written with a schema this version does not know."""
+    """The bundle was written with a schema that this version does not know."""
 
 
 class LogError(UserError):
-    """What was given is not a log that can be read."""
+    """The path is not a log that can be read."""
 
 
 class LogNotFoundError(LogError):
-    """Nothing is at that path."""
+    """The path does not exist."""
 
 
 class LogUnreadableError(LogError):
@@ -96,11 +96,11 @@ class LogUnreadableError(LogError):
 
 
 class DumpError(UserError):
-    """What was given cannot be read as flight-recorder dumps."""
+    """The files cannot be read as flight-recorder dumps."""
 
 
 class DumpDamagedError(DumpError):
-    """A dump is cut short or does not hold what it should."""
+    """A dump is truncated, or lacks fields that every dump has."""
 
 
 class DumpUnsafeError(DumpError):
@@ -112,27 +112,27 @@ class SettingsError(UserError):
 
 
 class ConfigError(UserError):
-    """The file unstuck.toml cannot be read, or says what it must not."""
+    """The file unstuck.toml cannot be read, or has invalid content."""
 
 
 class PolicyError(ConfigError):
-    """A policy does not make sense: no such cause or action, or a limit that is none."""
+    """A policy is not valid: an unknown cause or action, or an invalid limit."""
 
 
 class ScenarioError(UserError):
-    """A scenario of the fault lab cannot be used, or there is none of that name."""
+    """A scenario of the fault lab cannot be used or does not exist."""
 
 
 class TensorInUseError(UserError):
-    """A collective that ran out of time still uses the tensor, or spoiled it."""
+    """A collective that timed out still uses the tensor, or left it incomplete."""
 
 
 class GroupBusyError(UserError):
-    """An unfinished operation holds the process group; another one would mix with it."""
+    """An unfinished operation occupies the process group; another would interfere with it."""
 
 
 class GroupGivenUpError(UserError):
-    """The process group was given up and not yet rebuilt."""
+    """The process group was abandoned and has not been rebuilt."""
 
 
 class RecordError(UserError):
@@ -140,7 +140,7 @@ class RecordError(UserError):
 
 
 class RecordNotFoundError(RecordError):
-    """There is no record of that name."""
+    """There is no record with that name."""
 
 
 class WorldError(UnstuckError):
@@ -154,18 +154,18 @@ class BundleWriteError(WorldError):
 
 
 class RebuildError(WorldError):
-    """A process group could not be made new: not everybody came, or there is no way to meet."""
+    """A process group could not be rebuilt: ranks have not arrived, or could not agree."""
 
 
 class LabError(WorldError):
-    """The fault lab cannot work on this machine: torch or a right is missing."""
+    """The fault lab cannot run on this machine: torch or a permission is missing."""
 
 
 class JobOverdueError(LabError):
-    """A job of the lab did not do in time what it should; its last words are in the message."""
+    """A job of the lab took too long; the end of its output is in the message."""
 
 
 class InternalError(UnstuckError):
-    """Our bug, never yours."""
+    """A bug in unstuck."""
 
     exit_code = 4

@@ -1,39 +1,33 @@
 """The `job` fixture: a real job under `unstuck run`, and nothing of it left afterwards."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from expectations import PROGRAMS
+from jobs import StartJob, jobs_in
 from unstuck.lab.hosts import Hosts, available
-from unstuck.lab.job import TORCHRUN, Job
-
-StartJob = Callable[..., Job]
+from unstuck.lab.job import LAUNCHER, Job
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[StartJob]:
-    """Start any command under `unstuck run`; at teardown no process of it may be left."""
-    started: list[Job] = []
-
-    def begin(*command: str, **how: Any) -> Job:
-        started.append(Job(tmp_path / f"job{len(started)}", command, **how))
-        return started[-1]
-
-    yield begin
-    left = {each.process.pid: _end(each) for each in started}
-    assert not any(left.values()), f"jobs that had ended left processes behind: {left}"
+    """Start jobs for one test."""
+    with jobs_in(tmp_path) as begin:
+        yield begin
 
 
 @pytest.fixture
 def job(start: StartJob) -> StartJob:
-    """Start one of the programs on four ranks under `unstuck run torchrun`."""
+    """Start one of the programs under `unstuck run torchrun`, on four ranks by default."""
 
-    def begin(program: str, *torchrun: str, **how: Any) -> Job:
-        return start(*TORCHRUN, *torchrun, str(PROGRAMS / f"{program}.py"), **how)
+    def begin(program: str, *torchrun: str, ranks: int = 4, **how: Any) -> Job:
+        size = ("--nproc-per-node", str(ranks))
+        return start(*LAUNCHER, "--standalone", *size, *torchrun,
+                     str(PROGRAMS / f"{program}.py"), **how)  # fmt: skip
 
     return begin
 
@@ -53,10 +47,3 @@ def free_port() -> int:
     """Give a port of the loopback that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
-
-
-def _end(job: Job) -> set[int]:
-    ended = job.process.poll() is not None
-    left = job.wait_gone(5) if ended else set[int]()
-    job.kill()
-    return left

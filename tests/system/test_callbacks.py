@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs import unwatched
 from unstuck.lab.hosts import Hosts
 from unstuck.lab.job import LAUNCHER, TORCHRUN, Job
 
@@ -87,12 +88,11 @@ dist.destroy_process_group()
 
 def torchrun(ranks: int, script: Path, *arguments: str, folder: Path) -> str:
     """Run a script without `unstuck run` and return what all of it says."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("UNSTUCK_")}
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone",
          f"--nproc-per-node={ranks}", str(script), *arguments],
         cwd=folder,
-        env={**env, "OMP_NUM_THREADS": "1"},
+        env=unwatched(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -123,7 +123,7 @@ def test_article_2_work_that_takes_too_long_is_left_and_all_ranks_go_on(tmp_path
     late = re.search(r"rank 1: section 'my function' has taken 1.5 s, its timeout, .* (\S+)", said)
     assert late, said
     assert late[1] == "my_function"
-    together = re.search(r"1 ranks were late; all go on together after ([\d.]+) s", said)
+    together = re.search(r"1 ranks were late; all continue together after ([\d.]+) s", said)
     assert together, said
     assert 1.5 <= float(together[1]) < 15
 
@@ -138,7 +138,7 @@ def test_article_3_all_others_hear_of_a_stopped_rank_before_anything_times_out(t
     assert {state for _, _, state in heard} == {"stopped"}
     assert all(float(when) - stopped < 8 for when, _, _ in heard), said
     assert sorted(re.findall(r"rank (\d): rank 1 is back", said)) == ["0", "2"], said
-    assert "3 ranks are there, silent: []" in said
+    assert "3 ranks, silent: []" in said
 
 
 def test_verdict_reaches_every_rank_and_the_culprit_can_act_on_it(
@@ -158,7 +158,7 @@ def test_verdict_reaches_every_rank_and_the_culprit_can_act_on_it(
 def test_section_ends_a_rank_that_holds_the_gil(start: Callable[..., Job], tmp_path: Path):
     script = tmp_path / "holds.py"
     script.write_text(HOLDS_GIL)
-    job = start(*TORCHRUN, str(script))
+    job = start(*LAUNCHER, "--standalone", "--nproc-per-node", "2", str(script))
     assert job.wait_exit(90) != 0
     said = job.stderr.read_text()
     assert "rank 1: section 'a library call' has taken 1 s, its timeout, and it cannot run" in said
@@ -185,9 +185,9 @@ def test_both_sides_of_a_cut_hear_it_while_their_collectives_only_wait(
     heard.touch()
     first = two_hosts.address(0)
     env = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("UNSTUCK_")},
+        **unwatched(),
         "HEARD": str(heard), "STOP": str(stop), "RUN_DIR": str(tmp_path / "run"),
-        "HUB": f"{first}:29600", "OMP_NUM_THREADS": "1",
+        "HUB": f"{first}:29600",
     }  # fmt: skip
     started = [begin(two_hosts, i, env, tmp_path) for i in range(2)]
     try:

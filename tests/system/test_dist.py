@@ -40,11 +40,11 @@ def test_the_articles_all_reduce_with_a_late_rank() -> None:
     for rank in (0, 1):
         assert re.search(
             rf"rank {rank}: all-reduce timed out: all_reduce #1 .*timeout after 1\.?\d* s on rank"
-            rf" {rank}\. Rank 2 did not come: in load_batch at 1_collective_timeout\.py:\d+:"
+            rf" {rank}\. Rank 2 has not arrived: in load_batch at 1_collective_timeout\.py:\d+:"
             r" time\.sleep\(seconds\)",
             done.stdout,
         ), done.stdout
-        assert f"rank {rank}: it came after all: [3, 6, 9]" in done.stdout
+        assert f"rank {rank}: it arrived after all: [3, 6, 9]" in done.stdout
 
 
 def test_the_articles_all_reduce_without_the_lost_rank() -> None:
@@ -52,7 +52,7 @@ def test_the_articles_all_reduce_without_the_lost_rank() -> None:
 
     assert done.returncode == 0, done.stderr
     for rank in (0, 1):
-        assert f"rank {rank}: went on with [0, 1]: [2, 4, 6]" in done.stdout, done.stdout
+        assert f"rank {rank}: continued with [0, 1]: [2, 4, 6]" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(("how", "code"), [((), 3), (("--raise",), 1)])

@@ -24,8 +24,8 @@ Begin = Callable[..., Job]
 def begin(start: Callable[..., Job], tmp_path: Path) -> Begin:
     """Start the training with a fault in rank 1 at step 25; rank 0 saves every tenth step."""
 
-    def go(fault: str, *options: str, restarts: int = 3, **env: str) -> Job:
-        size = ("--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts))
+    def go(fault: str, *options: str, restarts: int = 3, ranks: int = 2, **env: str) -> Job:
+        size = ("--standalone", "--nproc-per-node", str(ranks), "--max-restarts", str(restarts))
         told = {"FAULT": fault, "FAULT_RANK": "1", "FAULT_STEP": "25", "STEPS": "40", **env}
         told["CHECKPOINT"] = str(tmp_path / "saved.pt")
         return start(*LAUNCHER, *size, RECOVERS, options=options or ("--recover",), env=told)
@@ -49,7 +49,7 @@ def test_lost_rank_costs_a_restart_from_the_last_checkpoint(begin: Begin, fault:
     assert job.wait_exit(PATIENCE) == 0, job.words()
     assert steps(job, 1) == list(range(21, 41)), job.words()
     assert [verdict["cause"] for verdict in job.verdicts()] == [cause], job.words()
-    assert "the job goes on" in job.stderr.read_text()
+    assert "the job continues" in job.stderr.read_text()
     assert [act["act"] for act in acts(job)][-1] == "restart"
 
 
@@ -77,10 +77,17 @@ def test_fault_during_the_restart_costs_another_one(begin: Begin):
 
 
 def test_mismatch_is_stopped_at_once(begin: Begin):
-    job = begin("mismatch")
+    job = begin("mismatch", ranks=3)
     assert job.wait_exit(PATIENCE) == 82, job.words()
     assert steps(job, 1) == []
     assert [verdict["cause"] for verdict in job.verdicts()] == ["collective-mismatch"]
+
+
+def test_healthy_rank_that_looks_stuck_is_reported_and_left_alone(begin: Begin):
+    job = begin("upload")
+    assert job.wait_exit(PATIENCE) == 0, job.words()
+    assert steps(job, 0) == list(range(1, 41)), job.words()
+    assert {act["act"] for act in acts(job)} <= {"dump", "report", "notify"}, job.words()
 
 
 def test_storm_is_ended_with_its_history(begin: Begin):

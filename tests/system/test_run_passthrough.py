@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from expectations import PROGRAMS
+from jobs import end_by_ctrl_c
 from unstuck.lab.job import Job
 
 pytestmark = pytest.mark.system
@@ -62,31 +63,15 @@ def test_the_users_own_sitecustomize_still_runs(start: Start) -> None:
     assert checked.stdout.read_text() == "sitecustomize ran\n"
 
 
-@pytest.mark.parametrize(
-    ("program", "everybody"),
-    [
-        ("allreduce_loop", True),
-        ("sigstop", False),
-        ("sigstop", True),
-        ("sigterm_pending", False),
-    ],
-)
-def test_one_ctrl_c_ends_everything(job: Start, program: str, everybody: bool) -> None:
-    """As a terminal sends it, to everybody, and as `kill -INT` does, to unstuck alone."""
-    running = job(program)
+def test_one_ctrl_c_ends_everything_before_there_is_a_verdict(job: Start) -> None:
+    """After the verdict the tests of hangs end their jobs so, in other ways as well."""
+    running = job("sigstop", ranks=2, env={"FAULT_RANK": "1"})
     running.wait_onset()
-    running.interrupt(everybody=everybody)
-    before = time.monotonic()
-
-    # Well below the 30 s that torchrun would wait; Python and torch need 10 of them to end on a
-    # machine with nine processes for each core.
-    assert running.wait_exit(20) != 0
-    left = running.wait_gone(20 - (time.monotonic() - before))
-    assert not left, f"still there after Ctrl-C: {left}"
+    end_by_ctrl_c(running, everybody=True)
 
 
 def test_ctrl_c_in_a_healthy_job_is_no_incident(job: Start) -> None:
-    running = job("healthy", env={"STEPS": "1000"})
+    running = job("healthy", ranks=2, env={"STEPS": "1000", "FAULT_RANK": "1"})
     running.wait_onset()
     running.interrupt(everybody=True)
 
@@ -95,7 +80,7 @@ def test_ctrl_c_in_a_healthy_job_is_no_incident(job: Start) -> None:
 
 
 def test_sigterm_ends_the_job_too(job: Start) -> None:
-    running = job("healthy", env={"STEPS": "1000"})
+    running = job("healthy", ranks=2, env={"STEPS": "1000", "FAULT_RANK": "1"})
     running.wait_onset()
     os.kill(running.process.pid, signal.SIGTERM)
 
@@ -105,7 +90,7 @@ def test_sigterm_ends_the_job_too(job: Start) -> None:
 
 
 def test_a_pause_of_everything_is_survived(job: Callable[..., Job]) -> None:
-    running = job("healthy", env={"STEPS": "40"})
+    running = job("healthy", ranks=2, env={"STEPS": "40"})
     running.wait_watched()
     for _ in range(3):
         os.kill(running.process.pid, signal.SIGSTOP)

@@ -13,15 +13,20 @@ pytestmark = [pytest.mark.system, pytest.mark.namespaces]
 Start = Callable[..., Job]
 
 
-def _start_both(start: Start, hosts: Hosts, program: str, **env: str) -> list[Job]:
-    return [_start_one(start, hosts, i, program, env) for i in range(2)]
+def _start_both(
+    start: Start, hosts: Hosts, program: str, *, ranks: int = 2, **env: str
+) -> list[Job]:
+    """Start the job on both hosts, with so many ranks on each."""
+    return [_start_one(start, hosts, i, program, ranks, env) for i in range(2)]
 
 
-def _start_one(start: Start, hosts: Hosts, i: int, program: str, env: dict[str, str]) -> Job:
+def _start_one(
+    start: Start, hosts: Hosts, i: int, program: str, ranks: int, env: dict[str, str]
+) -> Job:
     def wrap(argv: Sequence[str]) -> list[str]:
         return hosts.command(i, argv)
 
-    command = node_torchrun(hosts.address(0), hosts.address(i))
+    command = node_torchrun(hosts.address(0), hosts.address(i), ranks=ranks)
     hub = ("--hub", f"{hosts.address(0)}:29600")
     script = str(PROGRAMS / f"{program}.py")
     return start(*command, script, options=hub, env=env, wrap=wrap)
@@ -47,14 +52,14 @@ def test_a_death_on_the_second_host_is_named(start: Start, two_hosts: Hosts) -> 
 
 
 def test_a_healthy_job_over_two_hosts(start: Start, two_hosts: Hosts) -> None:
-    both = _start_both(start, two_hosts, "healthy", STEPS="40")
+    both = _start_both(start, two_hosts, "healthy", ranks=1, STEPS="40")
 
     assert [each.wait_exit(90) for each in both] == [0, 0], both[0].words()
     assert [*both[0].verdicts(), *both[1].verdicts()] == []
 
 
 def test_a_cut_link_is_a_partition_or_a_lost_node(start: Start, two_hosts: Hosts) -> None:
-    first, second = _start_both(start, two_hosts, "healthy", STEPS="1000")
+    first, second = _start_both(start, two_hosts, "healthy", ranks=1, STEPS="1000", FAULT_RANK="1")
     second.wait_onset()
     two_hosts.cut(1)
     verdict = first.wait_verdict(30)

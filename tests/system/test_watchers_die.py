@@ -19,7 +19,7 @@ pytestmark = pytest.mark.system
 def test_training_goes_on_without_its_watcher(
     job: Callable[..., Job], watcher: Literal["agent_pid", "hub_pid"]
 ) -> None:
-    running = job("healthy", env={"STEPS": "80"})
+    running = job("healthy", ranks=2, env={"STEPS": "80", "FAULT_RANK": "1"})
     pid = _watcher(running, watcher)
     assert pid in running.pids(), "the pid of the watcher is not one of this job"
     if pid == running.process.pid:

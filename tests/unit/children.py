@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unstuck.launch.run import environment
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 from unstuck.observe.probe.page import PageWriter
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ for line in sys.stdin:
 """
 PAGE = """
 import faulthandler, os, signal, threading, time
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 from unstuck.observe.probe import frames
 from unstuck.observe.probe.page import PageWriter
 base = os.path.join(os.environ["UNSTUCK_LIVE_DIR"], f"rank-{os.environ['RANK']}.{os.getpid()}")

@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import clocks
 from unstuck.collect import wire
-from unstuck.collect.hub import Hub
-from unstuck.collect.uplink import introduce
-from unstuck.model.evidence import EvidenceRequest
+from unstuck.collect.agent.uplink import introduce
+from unstuck.collect.hub.hub import Hub
 from unstuck.model.frame import Frame
 from unstuck.model.rank import RankState
+from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
 
 TOKEN = "a secret of the tests"
@@ -29,7 +30,7 @@ class Served:
         self.port: int = listener.getsockname()[1]
         self.snapshots: list[Snapshot] = []
         self.wants: tuple[EvidenceRequest, ...] = ()
-        self.hub = Hub(TOKEN, self._judge)
+        self.hub = Hub(TOKEN, self._judge, clock=clocks.current())
         self.task = asyncio.create_task(self.hub.serve(listener))
 
     def _judge(self, snapshot: Snapshot) -> tuple[EvidenceRequest, ...]:
@@ -41,7 +42,7 @@ class Served:
         async with asyncio.timeout(20):
             while not (self.snapshots and look(self.snapshots[-1])):
                 assert not self.task.done(), "the hub has ended"
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
         return self.snapshots[-1]
 
 
@@ -107,7 +108,8 @@ def agent(
 ) -> Generator[subprocess.Popen[str], None, None]:
     """Start a real agent process; the test is its launcher."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "unstuck.collect.agent", "--live", str(live), "--node", "here/1",
+        [sys.executable, "-m", "unstuck.collect.agent.agent", "--live", str(live),
+         "--node", "here/1",
          "--host", "here", "--hub", f"127.0.0.1:{port}", *options],
         env={**os.environ, "UNSTUCK_TOKEN": token},
         stdin=subprocess.PIPE,
@@ -127,11 +129,21 @@ def agent(
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     """Run an asynchronous story; whatever a task raised and nobody caught fails it."""
-    unheard: list[dict[str, Any]] = []
+    _run(story, asyncio.new_event_loop)
 
-    async def heard() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told))
+
+def run_fast(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story of this process alone: the time in which all of it only waits is skipped."""
+    _run(story, lambda: clocks.SkippingLoop(clocks.FakeClock()))
+
+
+def _run(story: Coroutine[Any, Any, None], loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    uncaught: list[dict[str, Any]] = []
+
+    async def watched() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: uncaught.append(what))
         await story
 
-    asyncio.run(heard())
-    assert not unheard
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(watched())
+    assert not uncaught

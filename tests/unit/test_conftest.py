@@ -1,4 +1,4 @@
-"""What conftest does: skips become failures under CI, torchrun jobs run one at a time."""
+"""What conftest does: skips become failures under CI, and tests run in a sensible order."""
 
 import os
 import re
@@ -29,8 +29,8 @@ WORKER = """
 import pytest
 
 @pytest.mark.parametrize("n", range(6))
-def test_worker(n, worker_id):
-    print("ran on", worker_id)
+def test_worker(n, worker_id, request):
+    print("ran", request.path.stem, "on", worker_id)
 """
 
 ALONE = """
@@ -50,10 +50,11 @@ def run_pytest(folder: Path, *options: str, ci: bool = False) -> subprocess.Comp
     """Run pytest in a folder with our conftest, where the command `ip` cannot be found."""
     shutil.copy(CONFTEST, folder)
     (folder / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n    alone\n    system\n    namespaces\n"
+        "[pytest]\naddopts = --import-mode=importlib\n"
+        "markers =\n    alone\n    system\n    namespaces\n    processes\n"
     )
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    env |= {"PATH": str(folder), "CI": "true" if ci else "false", "UNSTUCK_SYSTEM_SERIAL": "1"}
+    env |= {"PATH": str(folder), "CI": "true" if ci else "false"}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *options],
         cwd=folder,
@@ -85,13 +86,19 @@ def test_a_module_that_skips_itself_fails_under_ci(tmp_path: Path, ci: bool, cod
     assert "no_such_module_anywhere" in done.stdout
 
 
-@pytest.mark.parametrize(("folder", "workers"), [("tests/system", 1), ("tests/unit", 2)])
-def test_only_system_tests_stay_together_on_one_worker(tmp_path: Path, folder: str, workers: int):
-    (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / folder / "test_it.py").write_text(WORKER)
+def test_jobs_and_unit_tests_run_side_by_side_and_what_shares_a_job_stays_together(tmp_path: Path):
+    for name in ("system/test_partitions", "system/test_hangs", "unit/test_it"):
+        file = tmp_path / "tests" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(WORKER)
     done = run_pytest(tmp_path, "-n", "2", "-rP")
-    ran = re.findall(r"ran on (\w+)", done.stdout)
-    assert (len(ran), len(set(ran))) == (6, workers), done.stdout
+    ran = re.findall(r"ran (\w+) on (\w+)", done.stdout)
+    assert len(ran) == 18, done.stdout
+    workers = {file: {on for which, on in ran if which == file} for file, _ in ran}
+    assert len(workers["test_partitions"]) == 1
+    first = {worker: next(file for file, on in ran if on == worker) for _, worker in ran}
+    assert "test_it" in first.values(), ran
+    assert set(first.values()) - {"test_it"}, ran
 
 
 def test_beside_a_test_that_must_be_alone_no_other_runs(tmp_path: Path):

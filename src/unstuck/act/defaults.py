@@ -1,14 +1,15 @@
 """What `--recover` does about every cause, and why. Without it: dump and report.
 
-A restart is for what a restart can mend; what only a person can mend ends at once, before it
-costs another hour; what passes by itself is given time.
+A restart is for what a restart can fix; what only a person can fix ends at once, before it
+costs another hour; what passes by itself is given time. Nothing is ended for what a healthy rank
+can look like (`plan.is_proven`), unless the user's own policy names that cause.
 """
 
 from pathlib import Path
 from typing import NamedTuple
 
 from unstuck import config
-from unstuck.act.rules import REPORT_ONLY, Policy, parse_rule, parse_table
+from unstuck.act.policy import DEFAULT, REPORT_ONLY, Policy, parse_rule, parse_table
 from unstuck.model.verdict import Cause
 
 
@@ -23,15 +24,15 @@ TELL = "dump,report,notify"
 RECOVER: dict[Cause, Default] = {
     Cause.NETWORK_PARTITION: Default(
         f"{TELL},wait:15s,checkpoint:30s,exclude:1h,stop:node",
-        "a cut may heal; if it does not, the side of the hub goes on without the other",
+        "a cut may heal; if it does not, the side of the hub continues without the other",
     ),
     Cause.NODE_FAILURE: Default(
         f"{TELL},wait:15s,checkpoint:30s,exclude:1h,stop:node",
-        "a silent node may only be cut off and come back; if not, the others go on without it",
+        "a silent node may only be cut off and return; if not, the others continue without it",
     ),
     Cause.PROCESS_CRASH: Default(
         f"{TELL},restart:3,stop",
-        "a crash may be an accident: a restart mends it; the same one again and again it does not",
+        "a crash may be an accident, which a restart fixes; one that repeats is not",
     ),
     Cause.OUT_OF_MEMORY: Default(
         f"{TELL},restart:1,stop:settings",
@@ -39,7 +40,7 @@ RECOVER: dict[Cause, Default] = {
     ),
     Cause.PROCESS_STOPPED: Default(
         f"{TELL},checkpoint:30s,restart:3,stop",
-        "the others lose nothing by starting again, and it may be stopped for good",
+        "the others lose nothing by restarting, and it may be stopped for good",
     ),
     Cause.STRAGGLER: Default(TELL, "the job moves; a restart would cost more than it brings"),
     Cause.RESOURCE_CONTENTION: Default(
@@ -58,15 +59,13 @@ RECOVER: dict[Cause, Default] = {
         f"{TELL},stop:code", "the script let a rank go that the others need; it would again"
     ),
     Cause.BUSY_ELSEWHERE: Default(
-        f"{TELL},wait:30m,checkpoint:30s,restart:1,stop",
-        "real work ends by itself; half an hour is what PyTorch itself would wait",
+        TELL, "real work ends by itself, and nobody but you knows how long it may take"
     ),
     Cause.HOST_DEADLOCK: Default(
-        f"{TELL},checkpoint:30s,restart:2,stop",
-        "a lock that nobody releases is released by a restart; one that comes back is a bug",
+        TELL, "a rank that uploads or tokenizes in a pool of threads waits for locks as well"
     ),
     Cause.NEVER_JOINED: Default(
-        f"{TELL},wait:1m,restart:2,stop", "a slow start passes, a stuck one may not return"
+        TELL, "a rank that prepares its data before init_process_group is healthy, only late"
     ),
     Cause.STORE_LOST: Default(
         f"{TELL},restart:1,stop:retry",
@@ -81,7 +80,7 @@ RECOVER: dict[Cause, Default] = {
     ),
     Cause.HARDWARE_FAULT: Default(
         f"{TELL},checkpoint:30s,exclude:1d,stop:node",
-        "the other nodes can go on without the broken one",
+        "the other nodes can continue without the broken one",
     ),
     Cause.SOFTWARE_BUG: Default(f"{TELL},stop:code", "the same versions fail the same way again"),
     Cause.TIMEOUT_TOO_SHORT: Default(
@@ -100,7 +99,7 @@ def policy(*, recover: bool, on: tuple[str, ...] = (), file: Path | None = None)
     The file counts only where acting was asked for, by `recover` or `on`.
 
     Raises:
-        ConfigError: the file or an option does not make sense.
+        ConfigError: the file or an option is not valid.
 
     Example:
         policy(recover=True, on=("straggler=report",))
@@ -108,15 +107,15 @@ def policy(*, recover: bool, on: tuple[str, ...] = (), file: Path | None = None)
     base = _recovering() if recover else reporting()
     if not recover and not on:
         return base
-    told = config.table(file, "policy") if recover else {}
-    return parse_table(base, told, str(file.name if file else ""), on)
+    table = config.table(file, "policy") if recover else {}
+    return parse_table(base, table, str(file.name if file else ""), on)
 
 
 def reporting() -> Policy:
     """Return the policy that never touches the job."""
-    return Policy(dict.fromkeys(Cause, REPORT_ONLY), dict.fromkeys(Cause, "default"))
+    return Policy(dict.fromkeys(Cause, REPORT_ONLY), dict.fromkeys(Cause, DEFAULT))
 
 
 def _recovering() -> Policy:
     rules = {cause: parse_rule(cause, default.acts) for cause, default in RECOVER.items()}
-    return Policy(rules, dict.fromkeys(Cause, "default"))
+    return Policy(rules, dict.fromkeys(Cause, DEFAULT))

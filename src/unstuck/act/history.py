@@ -1,47 +1,24 @@
-"""What was done before and how far the job has come: the ground on which a plan is made."""
+"""What was done before and how far the job has got: the ground on which a plan is made."""
 
+import contextlib
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from unstuck.act.plan import Did, Ground
-from unstuck.model.action import TELLING, Action
+from unstuck.model.action import TELLING
+from unstuck.model.liveness import LOST_FOR_GOOD
 from unstuck.model.snapshot import NodeState, Snapshot
-from unstuck.model.verdict import Cause
-
-LOST_FOR_GOOD = 30.0
-"""Seconds after which a silent node does not count any more: it was lost some other time."""
-
-
-class _Line(Struct):
-    """A line of the ledger that tells of an act on the job."""
-
-    act: Action
-    run: str
-    attempt: str
-    cause: Cause
-    ranks: tuple[int, ...] = ()
-    step: int = 0
-    ran_for: float = 0.0
 
 
 def read_past(ledger: Path, run_id: str) -> tuple[Did, ...]:
-    """Return what an earlier hub of this run did; lines about other things are passed over."""
-    try:
-        lines = ledger.read_bytes().splitlines()
-    except OSError:
-        return ()
+    """Return what an earlier hub of this run did; lines about other things are skipped."""
     found: list[Did] = []
-    for raw in lines:
-        try:
-            line = msgspec.json.decode(raw, type=_Line)
-        except msgspec.MsgspecError:
-            continue
-        if line.run == run_id and line.act not in TELLING:
-            did = Did(line.act, line.attempt, line.cause, line.ranks, line.step, line.ran_for)
-            found.append(did)
-    return tuple(found)
+    with contextlib.suppress(OSError):
+        for line in ledger.read_bytes().splitlines():
+            with contextlib.suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(line, type=Did))
+    return tuple(did for did in found if did.run == run_id and did.action not in TELLING)
 
 
 def attempt_of(snapshot: Snapshot) -> str:
@@ -62,7 +39,7 @@ def _is_there(node: NodeState) -> bool:
 
 
 def ground_of(snapshot: Snapshot, hub: str, max_restarts: int | None, fewest: int) -> Ground:
-    """Say what the job allows, and how far this attempt has come."""
+    """Return what the job allows, and how far this attempt has got."""
     hosts = {hub: None} | {node.host: None for node in snapshot.nodes if _is_there(node)}
     left = None if max_restarts is None else max(0, max_restarts - snapshot.attempt)
     return Ground(

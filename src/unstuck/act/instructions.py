@@ -1,11 +1,11 @@
-"""What `unstuck run` leaves for the hub: the policy, and what the launch command allows."""
+"""What `unstuck run` hands to the hub: the policy, and what the launch command allows."""
 
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from unstuck.act.rules import Policy
+from unstuck.act.policy import Policy
 from unstuck.console import say
 
 
@@ -16,9 +16,9 @@ class Instructions(Struct, frozen=True):
     """Tells the ledger lines of this run from those of an earlier one in the same directory."""
     policy: Policy
     max_restarts: int | None = None
-    """How often the launcher starts its ranks again; None: it never does."""
+    """How often the launcher restarts its ranks; None: it never does."""
     fewest: int = 1
-    """With fewer nodes it does not go on."""
+    """With fewer nodes it does not continue."""
 
 
 def read(path: Path | None) -> Instructions | None:

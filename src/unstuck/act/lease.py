@@ -2,7 +2,7 @@
 
 Two things are needed. The lock on `hub.lock` in the run directory, which the kernel takes back
 when its holder dies: of two hubs that share a run directory one acts. And more than half of the
-attempt's ranks in hearing, or exactly half with rank 0 among them: an agent talks to one hub at a
+attempt's ranks heard, or exactly half with rank 0 among them: an agent talks to one hub at a
 time, so two hubs that share nothing cannot both have that.
 
 What it does not cover: ranks whose own agent is dead. They are heard by nobody, and are not ended
@@ -14,9 +14,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from unstuck.model.liveness import is_surely_heard
 from unstuck.model.snapshot import Snapshot
-
-HEARD_WITHIN = 3.0
 
 
 class Lease:
@@ -45,10 +44,10 @@ class Lease:
             fd = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(fd)
-                return False
-            self._fd = fd
+                self._fd = fd
+            finally:
+                if self._fd is None:
+                    os.close(fd)
         return self._fd is not None
 
 
@@ -56,7 +55,7 @@ def quorum(snapshot: Snapshot) -> str:
     """Say why too few ranks are heard; empty when there are enough."""
     if len(snapshot.nodes) == 1 and snapshot.nodes[0].nodes_wanted == 1:
         return ""  # one agent, and it talks to one hub
-    silent = {node.host for node in snapshot.nodes if node.silent_for > HEARD_WITHIN}
+    silent = {node.host for node in snapshot.nodes if not is_surely_heard(node)}
     heard = {state.rank for state in snapshot.ranks if state.host not in silent}
     half, world = len(heard) * 2, snapshot.world_size
     if half > world or (half == world and 0 in heard):

@@ -1,12 +1,12 @@
 """What to do about a verdict: a pure function of it, of the policy and of what was done before.
 
-The acts of a plan are done one after the other, each within its limit; the last always ends.
+The actions of a plan are taken one after the other, each within its limit; the last always ends.
 """
 
 from msgspec import Struct, structs
 
-from unstuck.act.rules import Limits, Policy
-from unstuck.diagnose.words import ranks_text
+from unstuck.act.policy import DEFAULT, Limits, Policy
+from unstuck.diagnose.text import ranks_text
 from unstuck.model.action import TELLING, Action, Step
 from unstuck.model.exits import ADVICE, STOP_WORDS, Exit
 from unstuck.model.verdict import Cause, Confidence, Verdict
@@ -16,10 +16,19 @@ ENDING = frozenset({Action.RESTART, Action.EXCLUDE, Action.STOP})
 STORM = "storm"
 NEVER_PASSES = frozenset({Cause.COLLECTIVE_MISMATCH, Cause.ORDER_INVERSION})
 """Only who is wrong may be in doubt here: what the ranks do can never complete."""
+LOST = frozenset(
+    {Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY, Cause.NODE_FAILURE, Cause.NETWORK_PARTITION}
+)
+"""A process has ended or a host is silent, which no healthy rank looks like: only *why* may be in
+doubt."""
+LOOKS_HEALTHY = frozenset(
+    {Cause.BUSY_ELSEWHERE, Cause.HOST_DEADLOCK, Cause.NEVER_JOINED, Cause.STRAGGLER}
+)
+"""A rank that uploads, evaluates or reads from a cold cache looks the same, however sure we are."""
 
 
-class Did(Struct, frozen=True):
-    """An act that was begun, as the ledger remembers it."""
+class Did(Struct, frozen=True, rename={"action": "act"}):
+    """An action that was begun, as the ledger records it."""
 
     action: Action
     attempt: str
@@ -29,24 +38,26 @@ class Did(Struct, frozen=True):
     """How many steps the attempt had done by then."""
     ran_for: float = 0.0
     """How long it had run."""
+    run: str = ""
+    """Identifies the run; the ledger may have lines of an earlier one."""
 
 
 class Ground(Struct, frozen=True):
-    """What the job allows, and how far this attempt has come."""
+    """What the job allows, and how far this attempt has got."""
 
     attempt: str = ""
     restarts_left: int | None = None
-    """How often the launcher will still start the ranks again; None: it never does."""
+    """How often the launcher will still restart the ranks; None: it never does."""
     hosts: tuple[str, ...] = ()
     """All hosts of the job; the hub's own first."""
     fewest: int = 1
-    """With fewer nodes the launcher does not go on."""
+    """With fewer nodes the launcher does not continue."""
     step: int = 0
     ran_for: float = 0.0
 
 
 class Plan(Struct, frozen=True):
-    """The acts in order, and what was left out for which reason."""
+    """The actions in order, and what was left out for which reason."""
 
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
@@ -59,16 +70,37 @@ def decide(verdict: Verdict, policy: Policy, past: tuple[Did, ...], ground: Grou
         decide(verdict, policy, (), Ground(restarts_left=3)).steps
     """
     rule = policy.rules[verdict.cause]
-    told = tuple(step for step in rule if step.action in TELLING)
-    if len(told) == len(rule):
-        return Plan(told)
+    harmless = tuple(step for step in rule if step.action in TELLING)
+    asked = policy.origins.get(verdict.cause) != DEFAULT
     if verdict.slowdown or verdict.until:
-        return Plan(told, ("the job moves: it is not touched",))
+        touches = len(harmless) < len(rule)
+        return Plan(harmless, ("the job moves: it is not touched",) if touches else ())
     if any(did.action is Action.STOP for did in past):
-        return Plan(told, ("the job is being stopped",))
+        return Plan(harmless, ("the job is being stopped",))
     if any(did.attempt == ground.attempt and did.action in ENDING for did in past):
-        return Plan(told, ("this attempt has been ended already",))
+        return Plan(harmless, ("this attempt has been ended already",))
+    if not asked and not is_proven(verdict):
+        return Plan(harmless, (_unproven(verdict),))
+    if len(harmless) == len(rule):
+        return Plan(harmless)
     return _Maker(verdict, policy.limits, past, ground).make(rule)
+
+
+def is_proven(verdict: Verdict) -> bool:
+    """Tell whether a healthy job cannot look like this.
+
+    Without that, only a policy in which the user named the cause may touch the job.
+    """
+    if verdict.cause in LOST:
+        return True
+    return verdict.confidence is Confidence.CERTAIN and verdict.cause not in LOOKS_HEALTHY
+
+
+def _unproven(verdict: Verdict) -> str:
+    return (
+        f"{verdict.cause} is reported only: a healthy rank can look like this. To act on it, "
+        f"name it in your policy (--on {verdict.cause}=...)"
+    )
 
 
 class _Maker:
@@ -199,8 +231,8 @@ _WORDS = {
     Action.WAIT: "wait up to {seconds}; if the job moves again, nothing more is done",
     Action.CHECKPOINT: "call the @unstuck.on_stall hooks of the surviving ranks, up to {seconds}",
     Action.RAISE: "raise StallError in the surviving ranks; they have {seconds} to act on it",
-    Action.RESTART: "end all ranks so that torchrun starts them again at once{often}",
-    Action.EXCLUDE: "end all ranks and go on without the node{back}",
+    Action.RESTART: "end all ranks so that torchrun restarts them at once{often}",
+    Action.EXCLUDE: "end all ranks and continue without the node{back}",
     Action.STOP: "stop the job with exit code {code}: {advice}",
 }
 
@@ -212,7 +244,7 @@ def words(step: Step) -> str:
     times = "once" if step.times == 1 else f"{step.times} times"
     return _WORDS[step.action].format(
         seconds=seconds,
-        often=f", at the most {times} without progress in between" if step.times else "",
+        often=f", at most {times} without progress in between" if step.times else "",
         back=f"; it is allowed back after {seconds}" if step.seconds else "",
         code=code.value,
         advice=ADVICE[code],

@@ -1,20 +1,18 @@
-"""What a rank is told that asks about the job; see `observe/probe/link.py` for the form."""
+"""The answers to what a rank asks about the job; `observe/probe/link.py` describes their form."""
 
 import math
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from unstuck.model import liveness
 from unstuck.model.frame import Frame
+from unstuck.model.liveness import Doubt, Life, Standing
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 
 MOST_RANKS = 1024
-"""In one answer; those that do not simply wait come first."""
-FROZEN_AFTER = 3.0
-"""The helper thread of a rank runs ten times a second."""
-_DOUBTED_AFTER = 1.1
-"""A node that others suspect is silent when its frame of every second is missing as well."""
+"""In one answer; those that do not simply wait are listed first."""
 SILENT_STATES = frozenset({"gone", "silent", "stopped", "frozen"})
 
 Describe = Callable[[RankState], str]
@@ -28,8 +26,6 @@ _PLAIN = {
     "silent": "is not heard from: its node is silent",
     "left": "has left the job",
     "failed": "has failed",
-    "gone": "has ended",
-    "unobserved": "cannot be seen into",
 }
 
 
@@ -39,16 +35,16 @@ def answer(
     """Answer a question about the whole job, as the hub sees it."""
     match question.get("ask"):
         case "ranks":
-            silent = silent_hosts(snapshot)
-            ranks = chosen(snapshot.ranks, question.get("ranks"))
-            return tell_ranks(ranks, snapshot.taken_at, silent, describe)
+            silent = liveness.silent_hosts(snapshot)
+            ranks = choose(snapshot.ranks, question.get("ranks"))
+            return about_ranks(ranks, snapshot.taken_at, silent, describe)
         case "peers":
-            return tell_peers(snapshot)
+            return about_peers(snapshot)
         case other:
             return {"error": f"there is no answer to {str(other)[:80]!r}: ask ranks or peers"}
 
 
-def chosen(ranks: Iterable[RankState], wanted: Any) -> list[RankState]:
+def choose(ranks: Iterable[RankState], wanted: Any) -> list[RankState]:
     """Return the ranks that a question names; all if it names none."""
     if not isinstance(wanted, list):
         return list(ranks)
@@ -56,7 +52,18 @@ def chosen(ranks: Iterable[RankState], wanted: Any) -> list[RankState]:
     return [state for state in ranks if state.rank in numbers]
 
 
-def tell_ranks(
+def roster(snapshot: Snapshot) -> dict[str, list[int]]:
+    """Map each host to its ranks."""
+    found: dict[str, list[int]] = {}
+    for one in snapshot.ranks:
+        found.setdefault(one.host, []).append(one.rank)
+    return found
+
+
+# --- what every rank does
+
+
+def about_ranks(
     ranks: Iterable[RankState],
     wall: float,
     silent: frozenset[str] = frozenset(),
@@ -65,154 +72,42 @@ def tell_ranks(
     """Say of each rank what it does; `wall` is the Unix time at which that was seen."""
     found = [(state_of(one, silent), one) for one in ranks]
     found.sort(key=lambda pair: pair[0] == "waiting")
-    told = {str(one.rank): _rank(one, state, wall, describe) for state, one in found[:MOST_RANKS]}
-    answer: dict[str, Any] = {"ranks": told, "whole": True, "why": ""}
+    shown = {str(one.rank): _rank(one, state, wall, describe) for state, one in found[:MOST_RANKS]}
+    answer: dict[str, Any] = {"ranks": shown, "whole": True, "why": ""}
     if len(found) > MOST_RANKS:
         answer["left_out"] = len(found) - MOST_RANKS
     return answer
 
 
-def tell_peers(snapshot: Snapshot) -> dict[str, Any]:
-    """Say which nodes and ranks are alive and which are silent, and since when."""
-    silent = silent_hosts(snapshot)
-    doubted = _doubted(snapshot.nodes)
-    by_host = roster(snapshot)
-    nodes = {
-        node.node: _node(node, snapshot.taken_at, doubted, by_host.get(node.host, []))
-        for node in snapshot.nodes
-    }
-    ranks = {
-        str(one.rank): _peer(one, state_of(one, silent), snapshot.taken_at)
-        for one in snapshot.ranks[:MOST_RANKS]
-    }
-    return {"nodes": nodes, "ranks": ranks, "whole": True, "why": ""}
-
-
-def silent_ranks(snapshot: Snapshot) -> dict[str, Any]:
-    """Return those ranks of which nothing is heard, as `tell_peers` shows them."""
-    silent = silent_hosts(snapshot)
-    since = {node.host: node.silent_for for node in snapshot.nodes}
-    found: dict[str, Any] = {}
-    for one in snapshot.ranks:
-        if _is_heard(one) and one.host not in silent:
-            continue  # nearly all of them, many times a second
-        state = state_of(one, silent)
-        if state in SILENT_STATES and len(found) < MOST_RANKS:
-            found[str(one.rank)] = _peer(one, state, snapshot.taken_at, since.get(one.host))
-    return found
-
-
-def _is_heard(one: RankState) -> bool:
-    runs = one.process.gone_for is None and one.process.state in ("R", "S", "D")
-    return runs and one.beat_age <= FROZEN_AFTER
-
-
-def roster(snapshot: Snapshot) -> dict[str, list[int]]:
-    """Say which ranks each host has."""
-    found: dict[str, list[int]] = {}
-    for one in snapshot.ranks:
-        found.setdefault(one.host, []).append(one.rank)
-    return found
-
-
-def _node(node: NodeState, wall: float, doubted: frozenset[str], ranks: list[int]) -> Any:
-    state = _node_state(node, doubted)
-    return {
-        "host": node.host,
-        "state": state,
-        "alive": state in ("alive", "stopped"),
-        "silent": state not in ("alive", "ended"),
-        "since": moment(wall - node.silent_for),
-        "seconds": node.silent_for,
-        "ranks": ranks,
-    }
-
-
-def tell_own_peers(frame: Frame, wall: float) -> dict[str, Any]:
-    """The same as one node sees it by itself: its ranks, and the other agents it can hear."""
-    ranks = {str(one.rank): _peer(one, state_of(one), wall) for one in frame.ranks}
-    here = NodeState(frame.node, frame.host)
-    nodes = {frame.node: _node(here, wall, frozenset(), [one.rank for one in frame.ranks])}
-    for link in frame.links:
-        # One that was never heard proves nothing: the way there may not be meant to work.
-        doubted = frozenset([link.host] if link.suspect else [])
-        seen = NodeState(link.node, link.host, link.heard_for or 0.0, suspect_after=math.inf)
-        nodes[link.node] = _node(seen, wall, doubted, [])
-    return {"nodes": nodes, "ranks": ranks, "whole": True, "why": ""}
-
-
-def _peer(one: RankState, state: str, wall: float, silent_for: float | None = None) -> Any:
-    seconds = silent_for if state == "silent" and silent_for is not None else _seconds(one, state)
-    return {
-        "host": one.host,
-        "state": state,
-        "alive": state not in ("gone", "silent"),
-        "silent": state in SILENT_STATES,
-        "since": moment(wall - seconds),
-        "seconds": round(seconds, 3),
-    }
-
-
-def silent_hosts(snapshot: Snapshot) -> frozenset[str]:
-    """Name the hosts from which no agent is heard."""
-    doubted = _doubted(snapshot.nodes)
-    states: dict[str, set[str]] = {}
-    for node in snapshot.nodes:
-        states.setdefault(node.host, set()).add(_node_state(node, doubted))
-    return frozenset(host for host, found in states.items() if "alive" not in found)
-
-
-def _doubted(nodes: Iterable[NodeState]) -> frozenset[str]:
-    """Name the hosts that every other one that asks them directly, and is heard, suspects."""
-    asked: dict[str, list[bool]] = {}
-    for node in nodes:
-        if node.silent_for < _DOUBTED_AFTER and not node.disconnected:
-            for link in node.links:
-                asked.setdefault(link.host, []).append(link.suspect)
-    return frozenset(host for host, found in asked.items() if all(found))
-
-
-def _node_state(node: NodeState, doubted: frozenset[str]) -> str:
-    if node.ended:
-        return "ended"
-    if node.disconnected:
-        return "lost"
-    limit = _DOUBTED_AFTER if node.host in doubted else node.suspect_after
-    if node.silent_for > limit:
-        return "stopped" if node.kernel_answers else "silent"
-    return "alive"
-
-
 def state_of(one: RankState, silent: frozenset[str] = frozenset()) -> str:
-    """Return the word for how a rank is."""
-    process = one.process
-    ended = process.gone_for is not None or process.state in ("gone", "Z", "X")
-    if ended and (process.exit_code == 0 or (process.exit_code is None and one.phase == "exit")):
-        return "left"
+    """Return the word for the state of a rank; `silent`: the hosts that are."""
+    process, standing = one.process, liveness.of_rank(one, silent)
+    if standing is Standing.GONE:
+        orderly = process.exit_code == 0 or (process.exit_code is None and one.phase == "exit")
+        return "left" if orderly else "gone"
+    if standing in (Standing.SILENT, Standing.STOPPED):
+        return standing.value
     signs = {
-        "gone": ended,
-        "silent": one.host in silent,
-        "stopped": process.state in ("T", "t", "F"),
         "failed": one.failure is not None or one.phase == "exception",
         "left": one.left_for is not None or one.phase == "exit",
         "starting": one.phase in ("born", "start"),
         "unobserved": bool(one.unobserved),
         "waiting": one.in_flight or one.phase == "init",
-        "frozen": one.beat_age > FROZEN_AFTER,
+        "frozen": liveness.is_frozen(one),
     }
     return next((word for word, holds in signs.items() if holds), "running")
 
 
 def _rank(one: RankState, state: str, wall: float, describe: Describe | None) -> dict[str, Any]:
-    line = _line(one)
+    line = _line(one) or CodeLine("", 0, "")
     seconds = _seconds(one, state)
     return {
         "host": one.host,
         "state": state,
         "doing": _doing(one, state, describe),
-        "file": line.file if line else "",
-        "line": line.line if line else 0,
-        "function": line.function if line else "",
+        "file": line.file,
+        "line": line.line,
+        "function": line.function,
         "since": moment(wall - seconds),
         "seconds": round(seconds, 3),
     }
@@ -244,18 +139,14 @@ def _doing(one: RankState, state: str, describe: Describe | None) -> str:
         case "gone":
             return f"has ended{_ending(one.process.exit_code)}"
         case "unobserved":
-            return f"cannot be seen into: {one.unobserved}"
+            return f"cannot be observed: {one.unobserved}"
         case "waiting":
             return _waits(one)
+        case "running" | "frozen" if describe is not None:
+            return describe(one)
         case _:
-            return _at_work(one, state, describe)
-
-
-def _at_work(one: RankState, state: str, describe: Describe | None) -> str:
-    if describe is not None and state in ("running", "frozen"):
-        return describe(one)
-    section = f" in section {one.sections[-1]}" if one.sections else ""
-    return _PLAIN[state] + section
+            section = f" in section {one.sections[-1]}" if one.sections else ""
+            return _PLAIN[state] + section
 
 
 def _ending(code: int | None) -> str:
@@ -277,6 +168,79 @@ def _waits(one: RankState) -> str:
     if behind:
         return f"waits in collective number {behind[0].completed + 1} of group {behind[0].name}"
     return _PLAIN["waiting"]
+
+
+# --- who is alive
+
+
+def about_peers(snapshot: Snapshot) -> dict[str, Any]:
+    """Say which nodes and ranks are alive and which are silent, and since when."""
+    silent, doubts = liveness.silent_hosts(snapshot), liveness.doubts(snapshot.nodes)
+    by_host, wall = roster(snapshot), snapshot.taken_at
+    nodes = {
+        node.node: _node(node, doubts.get(node.host, Doubt.NONE), wall, by_host.get(node.host, []))
+        for node in snapshot.nodes
+    }
+    ranks = {
+        str(one.rank): _peer(one, state_of(one, silent), wall)
+        for one in snapshot.ranks[:MOST_RANKS]
+    }
+    return {"nodes": nodes, "ranks": ranks, "whole": True, "why": ""}
+
+
+def own_peers(frame: Frame, wall: float) -> dict[str, Any]:
+    """Say the same as one node sees it: its own ranks, and the other agents it can hear."""
+    ranks = {str(one.rank): _peer(one, state_of(one), wall) for one in frame.ranks}
+    here = NodeState(frame.node, frame.host)
+    nodes = {frame.node: _node(here, Doubt.NONE, wall, [one.rank for one in frame.ranks])}
+    for link in frame.links:
+        # A peer that was never heard proves nothing: the link may not be meant to work.
+        seen = NodeState(link.node, link.host, link.heard_for or 0.0, suspect_after=math.inf)
+        nodes[link.node] = _node(seen, Doubt.ALL if link.suspect else Doubt.NONE, wall, [])
+    return {"nodes": nodes, "ranks": ranks, "whole": True, "why": ""}
+
+
+def silent_ranks(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the ranks that are not heard, as `about_peers` shows them."""
+    silent = liveness.silent_hosts(snapshot)
+    since = {node.host: node.silent_for for node in snapshot.nodes}
+    found: dict[str, Any] = {}
+    for one in snapshot.ranks:
+        standing = liveness.of_rank(one, silent)
+        if standing in (Standing.LIVE, Standing.UNSEEN) and not liveness.is_frozen(one):
+            continue  # nearly all of them, many times a second
+        state = state_of(one, silent)
+        if state in SILENT_STATES and len(found) < MOST_RANKS:
+            found[str(one.rank)] = _peer(one, state, snapshot.taken_at, since.get(one.host))
+    return found
+
+
+def _node(node: NodeState, doubt: Doubt, wall: float, ranks: list[int]) -> dict[str, Any]:
+    life = liveness.of_node(node, doubt)
+    heard = life in liveness.HEARD
+    return {
+        "host": node.host,
+        "state": (Life.PRESENT if heard else life).value,
+        "alive": heard or life is Life.STOPPED,
+        "silent": not heard and life is not Life.ENDED,
+        "since": moment(wall - node.silent_for),
+        "seconds": node.silent_for,
+        "ranks": ranks,
+    }
+
+
+def _peer(
+    one: RankState, state: str, wall: float, silent_for: float | None = None
+) -> dict[str, Any]:
+    seconds = silent_for if state == "silent" and silent_for is not None else _seconds(one, state)
+    return {
+        "host": one.host,
+        "state": state,
+        "alive": state not in ("gone", "silent"),
+        "silent": state in SILENT_STATES,
+        "since": moment(wall - seconds),
+        "seconds": round(seconds, 3),
+    }
 
 
 def moment(unix: float) -> str:

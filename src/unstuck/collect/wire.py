@@ -1,8 +1,8 @@
-"""What agents and hub say to each other: length-prefixed msgpack over TCP.
+"""The protocol between agents and hub: length-prefixed msgpack over TCP.
 
 The token itself never travels. The hub sends a nonce, the agent answers with its own nonce
 and HMAC-SHA256(token, "agent" + both nonces + node), the hub with HMAC(token, "hub" + …):
-each side knows that the other has the token before anything else is said. Nothing that
+each side knows that the other has the token before anything else is sent. Nothing that
 arrives is executed; it is decoded into the structs below or refused.
 """
 
@@ -14,9 +14,9 @@ from hashlib import sha256
 
 import msgspec
 
-from unstuck.model.evidence import EvidenceRequest
 from unstuck.model.frame import Frame
 from unstuck.model.order import Order
+from unstuck.model.requests import EvidenceRequest
 
 PROTOCOL = 2
 _LENGTH = struct.Struct(">I")
@@ -73,7 +73,7 @@ class Say(msgspec.Struct, frozen=True, tag="say"):
 
 
 class Heard(msgspec.Struct, frozen=True, tag="heard"):
-    """Hub: this frame arrived. An agent that waits for it in vain knows that it is cut off.
+    """Hub: this frame arrived. An agent that does not get this knows that it is cut off.
 
     Number 0 confirms nothing: it is sent to see whether the kernel of a silent node answers.
     """
@@ -82,7 +82,7 @@ class Heard(msgspec.Struct, frozen=True, tag="heard"):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """An agent that others may ask directly whether the way between them works."""
+    """An agent that others may probe directly."""
 
     node: str
     host: str
@@ -91,13 +91,13 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Peers(msgspec.Struct, frozen=True, tag="peers"):
-    """Hub: whom to ask from now on."""
+    """Hub: whom to probe from now on."""
 
     peers: tuple[Peer, ...]
 
 
 class Question(msgspec.Struct, frozen=True, tag="question"):
-    """Agent: a rank of it, or somebody at its node, asks or wants something (JSON)."""
+    """Agent: a question or request of one of its ranks, or of a person at its node (JSON)."""
 
     number: int
     text: str
@@ -111,12 +111,12 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class News(msgspec.Struct, frozen=True, tag="news"):
-    """Hub: what happened, for the ranks that want to hear it (JSON)."""
+    """Hub: what happened, for the ranks that subscribed to it (JSON)."""
 
     topic: str
     text: str
     holds: bool = False
-    """It is still so: also for those who ask later."""
+    """It still holds: also for those who subscribe later."""
 
 
 class Do(msgspec.Struct, frozen=True, tag="do"):
@@ -126,7 +126,7 @@ class Do(msgspec.Struct, frozen=True, tag="do"):
 
 
 class Lease(msgspec.Struct, frozen=True, tag="lease"):
-    """Hub: if you are cut off from here for so many seconds, end your ranks."""
+    """Hub: if you are cut off from here for this many seconds, end your ranks."""
 
     seconds: float
 
@@ -164,11 +164,11 @@ def encode(message: Message) -> bytes:
 
 
 async def receive(reader: asyncio.StreamReader, within: float | None = None) -> Message:
-    """Read one message, `within` so many seconds.
+    """Read one message, within this many seconds.
 
     Raises:
         ConnectionError: the other side closed, or does not speak this protocol.
-        TimeoutError: nothing complete came in time.
+        TimeoutError: no complete message arrived in time.
     """
     async with asyncio.timeout(within):
         try:

@@ -1,8 +1,13 @@
 """One explanation of what is wrong, before it is written up as a verdict."""
 
-from msgspec import Struct
+from typing import Any
 
-from unstuck.diagnose.words import place, seconds_text
+from msgspec import Struct
+from msgspec.structs import replace
+
+from unstuck.diagnose.text import place, seconds_text
+from unstuck.diagnose.wording import phrase
+from unstuck.model.doing import Activity
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import (
     Alternative,
@@ -11,6 +16,7 @@ from unstuck.model.verdict import (
     Culprit,
     CutLink,
     Evidence,
+    Role,
     StuckOperation,
 )
 
@@ -35,7 +41,7 @@ class Finding(Struct, frozen=True):
     """Set where the culprits alone do not say it."""
     cut: tuple[CutLink, ...] = ()
     over: bool = False
-    """It is past: the verdict corrects or completes an earlier one."""
+    """It is over: the verdict corrects or completes an earlier one."""
 
 
 def user_line(state: RankState) -> CodeLine | None:
@@ -43,22 +49,27 @@ def user_line(state: RankState) -> CodeLine | None:
     return next((line for line in state.stack if line.user), None)
 
 
-def culprit(state: RankState, doing: str, seconds: float, at: CodeLine | None = None) -> Culprit:
+def blame(rank: int, host: str, activity: Activity, *, lang: str = "en", **known: Any) -> Culprit:
+    """Name a rank with what it does; `known` are further fields of the culprit."""
+    return with_activity(Culprit(rank, host, "", **known), activity, lang)
+
+
+def with_activity(one: Culprit, activity: Activity, lang: str = "en") -> Culprit:
+    """Return a culprit that does this, in words and as a value."""
+    kind = str(activity.__struct_config__.tag)
+    return replace(one, doing=phrase(activity, lang), kind=kind, activity=activity)
+
+
+def culprit(
+    state: RankState, activity: Activity, seconds: float, at: CodeLine | None = None
+) -> Culprit:
     """Name a rank with what it does, for how long, and its own line of code where known."""
+    found = blame(state.rank, state.host, activity, pid=state.process.pid, seconds=seconds)
     line = at or user_line(state)
     if line is None:
-        return Culprit(state.rank, state.host, doing, state.process.pid, seconds=seconds)
-    return Culprit(
-        rank=state.rank,
-        host=state.host,
-        doing=doing,
-        pid=state.process.pid,
-        file=line.file,
-        line=line.line,
-        function=line.function,
-        code=line.text.strip(),
-        seconds=seconds,
-    )
+        return found
+    code = line.text.strip()
+    return replace(found, file=line.file, line=line.line, function=line.function, code=code)
 
 
 def stack_evidence(state: RankState) -> tuple[Evidence, ...]:
@@ -69,7 +80,7 @@ def stack_evidence(state: RankState) -> tuple[Evidence, ...]:
         Evidence(
             source=f"rank {state.rank}: stack",
             text=f"main thread at {place(line)}" + (f": {line.text.strip()}" if line.text else ""),
-            role="root",
+            role=Role.ROOT,
             file=line.file,
             line=line.line,
         )
@@ -80,8 +91,8 @@ def stack_evidence(state: RankState) -> tuple[Evidence, ...]:
 def process_evidence(state: RankState) -> Evidence:
     """Quote what the operating system says about the main thread."""
     process = state.process
-    text = f"process {process.pid} in state {process.state}, cpu {process.cpu:.0%}"
+    text = f"process {process.pid} in state {process.state}, CPU {process.cpu:.0%}"
     if process.waits_in not in ("", "0"):
         text += f", waits in {process.waits_in}"
     text += f", no progress for {seconds_text(state.stalled_for)}"
-    return Evidence(f"rank {state.rank}: /proc", text, "root")
+    return Evidence(f"rank {state.rank}: /proc", text, Role.ROOT)

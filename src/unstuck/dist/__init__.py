@@ -1,9 +1,9 @@
 """`torch.distributed` with timeouts: a drop-in.
 
-Everything `torch.distributed` has is here. All collectives, sends, receives, barriers and object
-collectives also take `timeout=` (seconds or timedelta); when it passes, every rank that waits
-gets `CollectiveTimeout`, which says which ranks did not come and what each does instead. Without
-a timeout a call goes straight to torch. See docs/timeouts.md for what may be done afterwards.
+Everything in `torch.distributed` is here. All collectives, sends, receives, barriers and object
+collectives also take `timeout=` (seconds or timedelta); when it passes, every rank that waits gets
+`CollectiveTimeout`, which says which ranks have not arrived and what each is doing instead.
+Without a timeout a call goes straight to torch. See docs/timeouts-dist.md for what to do then.
 
 Example:
     import unstuck.dist as dist
@@ -17,15 +17,16 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
-from unstuck.dist.errors import CollectiveTimeout, Overdue
-from unstuck.dist.limits import deadline
-from unstuck.dist.peers import Peer
+from unstuck.dist.base.errors import CollectiveTimeout, Overdue
+from unstuck.dist.base.limits import deadline
+from unstuck.dist.base.peers import Peer
 from unstuck.errors import GroupBusyError, GroupGivenUpError, RebuildError, TensorInUseError
 
 if TYPE_CHECKING:
-    from unstuck.dist.leaving import destroy_process_group, give_up, leave
-    from unstuck.dist.p2p import barrier
-    from unstuck.dist.rebuilding import rebuild
+    from unstuck.dist.rebuilding.leaving import destroy_process_group, leave
+    from unstuck.dist.rebuilding.rebuild_group import rebuild
+    from unstuck.dist.timed.giving_up import give_up
+    from unstuck.dist.timed.messages import barrier
 
 __all__ = [
     "CollectiveTimeout",
@@ -45,29 +46,30 @@ __all__ = [
 
 
 def _install() -> None:
-    """Put the timed functions here, and watch the making of process groups from now on."""
-    from unstuck.dist import calls, leaving, p2p, respawned, sockets
-    from unstuck.dist.rebuilding import rebuild
+    """Define the timed functions here, and watch the creation of process groups from now on."""
+    from unstuck.dist.base import sockets
+    from unstuck.dist.rebuilding import leaving
+    from unstuck.dist.rebuilding.rebuild_group import rebuild
+    from unstuck.dist.resilient.respawned import init_process_group
+    from unstuck.dist.timed import collectives, giving_up, messages
 
-    def made(pg: Any, store: Any, default: bool) -> None:
-        if default:
-            leaving.take_part(pg, store)
-
-    sockets.install(made)
+    sockets.install(giving_up.join_roll_call)
     leaving.install()
     names = globals()
-    names.update(calls.all_timed())
-    names.update(p2p.all_timed())
-    for name, position in (("send_object_list", 2), ("recv_object_list", 2)):
-        names[name] = p2p.counted(names[name], position)
-    names["rebuild"] = rebuild
-    names["init_process_group"] = respawned.init_process_group
-    for function in (leaving.destroy_process_group, leaving.give_up, leaving.leave):
-        names[function.__name__] = function
+    names.update(collectives.all_timed())
+    names.update(messages.all_timed())
+    others = (
+        init_process_group,
+        leaving.destroy_process_group,
+        giving_up.give_up,
+        leaving.leave,
+        rebuild,
+    )
+    names.update({function.__name__: function for function in others})
 
 
 def __getattr__(name: str) -> Any:
-    """Pass on what is torch's."""
+    """Fall back to torch."""
     try:
         import torch.distributed
     except ImportError as error:

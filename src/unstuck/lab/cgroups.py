@@ -1,8 +1,8 @@
-"""Control groups that faults put ranks into: version 1 and 2, freezer, cpu and memory.
+"""Control groups into which faults move ranks: versions 1 and 2; freezer, cpu and memory.
 
-A group is made below the one this process is in, so that no limit of the machine is
-escaped, or where version 2 forbids that (a group with processes gives its children no
-controllers) at the root.
+A group is created below that of this process, so that it does not escape any limit of the
+machine; where version 2 does not allow that (children of a group that has processes get no
+controllers), at the root.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 @functools.cache
 def why_not(controller: Controller) -> str:
-    """Say why no group with this controller can be made here; empty when one can.
+    """Explain why no group with this controller can be created here; empty when one can.
 
     Example:
         >>> why_not("freezer")
@@ -40,7 +40,7 @@ def why_not(controller: Controller) -> str:
 
 
 class Cgroup:
-    """One control group of the lab's own; whoever is in it at the end is put back.
+    """A control group of the lab; processes that are still in it at the end are moved back.
 
     Example:
         with Cgroup("freezer") as group:
@@ -63,7 +63,7 @@ class Cgroup:
         self.write("cgroup.procs", str(pid))
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Wrap `argv` so that it runs in the group from the start; the process keeps its pid."""
+        """Wrap `argv` so that it runs in the group from the start, with the same pid."""
         join = 'echo $$ > "$0"; exec "$@"'
         return ["sh", "-c", join, str(self.path / "cgroup.procs"), *argv]
 
@@ -76,7 +76,7 @@ class Cgroup:
         return (self.path / file).read_text()
 
     def count(self, file: str, key: str) -> int:
-        """Read one number of a file with a key and a number on each line."""
+        """Read a number from a file with a key and a number on each line."""
         for line in self.read(file).splitlines():
             name, _, value = line.partition(" ")
             if name == key:
@@ -84,7 +84,7 @@ class Cgroup:
         return 0
 
     def close(self) -> None:
-        """Thaw, let everybody out and remove the group; may be called twice."""
+        """Thaw the group, move its processes out and remove it; may be called twice."""
         _release(self.path)
 
 
@@ -102,13 +102,13 @@ def _make(controller: Controller, name: str) -> tuple[Path, int]:
         path.rmdir()
         reasons.append(f"{parent}: its children have no {controller} controller")
     raise LabError(
-        f"no control group with {controller} can be made: "
+        f"no control group with {controller} can be created: "
         + ("; ".join(reasons) or "no cgroup file system is mounted")
     )
 
 
 def _parents(controller: Controller) -> Iterator[tuple[Path, int]]:
-    """Give the folders below which a group may be made, best first, with the version."""
+    """Return the folders below which a group may be created, best first, with the version."""
     own: dict[str, str] = {}
     for line in _OWN.read_text().splitlines():
         _, names, path = line.split(":", 2)
@@ -146,7 +146,7 @@ def _release(path: Path) -> None:
 
 
 def sweep() -> list[str]:
-    """Remove the groups of processes that were killed before they could; give their names."""
+    """Remove the groups of processes that were killed before they could; return their names."""
     left: list[Path] = []
     for mount, kind, _ in _mounts():
         if kind in ("cgroup", "cgroup2"):

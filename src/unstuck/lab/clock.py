@@ -1,20 +1,20 @@
-"""Was the machine suspended, or its clock set, while something was measured on it?"""
+"""Was the machine suspended, or its clock set, during a measurement?"""
 
 import time
 
 from unstuck.errors import LabError
 
 MOST = 0.5
-"""Seconds that a clock may be corrected by without spoiling a measurement of seconds."""
+"""Seconds by which a clock may be corrected without spoiling a measurement."""
 
 
 def _offset() -> float:
-    """Give by how much the clock on the wall is ahead of the one that stands still in a sleep."""
+    """Return how far wall-clock time is ahead of the clock that stops during a suspend."""
     return time.time() - time.monotonic()
 
 
 class Clock:
-    """Compares the two clocks: onset and verdict are timed by that on the wall.
+    """Compares the two clocks: onset and verdict are in wall-clock time.
 
     Example:
         >>> Clock().check()
@@ -25,11 +25,11 @@ class Clock:
         self._began = time.monotonic()
 
     def seconds(self) -> float:
-        """Give for how long it has run, without the time in which nothing ran."""
+        """Return the seconds since the start, without those during which the machine slept."""
         return time.monotonic() - self._began
 
     def check(self) -> None:
-        """Fail if times taken since the start are worth nothing.
+        """Fail if times measured since the start are worthless.
 
         Raises:
             LabError: the machine was suspended, or its clock was set.

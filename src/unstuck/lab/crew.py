@@ -1,7 +1,9 @@
-"""Runs side by side, each made by a process that cleans up after itself when it is ended."""
+"""Runs in parallel, each in a process that cleans up after itself when it is terminated."""
 
 import contextlib
+import ctypes
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import Connection, wait
@@ -15,8 +17,9 @@ from unstuck.lab.runner import Say, observe
 from unstuck.lab.scenario import Scenario
 
 Task = tuple[Scenario, int]
+_PR_SET_PDEATHSIG = 1
 _END_LIMIT = 60.0
-"""Seconds for a worker to clean up; the job it ends has 15 of them."""
+"""Seconds for a worker to clean up; 15 of them are for the job it ends."""
 
 
 def make_abreast(
@@ -26,9 +29,9 @@ def make_abreast(
     end: Callable[[Scenario, Run], None],
     keep: Path | None = None,
 ) -> None:
-    """Make runs, `jobs` at a time, and tell when each begins and ends.
+    """Make runs, `jobs` at a time, and call back when each begins and ends.
 
-    Workers are processes, not threads: a signal reaches each in the middle of its own run.
+    Workers are processes, not threads, so that a signal interrupts each in its own run.
     """
     with Interrupts() as interrupts, _crew(jobs, keep, interrupts) as idle:
         busy: dict[Connection, tuple[Scenario, Say]] = {}
@@ -60,15 +63,15 @@ def _hear(worker: Connection) -> str | Run:
         return worker.recv()
     except (EOFError, OSError):
         raise LabError(
-            "a process of the lab has ended in the middle of a run",
-            hint="the same command with --results goes on where it was",
+            "a worker process of the lab died in the middle of a run",
+            hint="the same command with --results continues where it stopped",
         ) from None
 
 
 @contextlib.contextmanager
 def _crew(size: int, keep: Path | None, interrupts: Interrupts) -> Generator[list[Connection]]:
-    """Give the ends at which workers take tasks; at the end all workers have gone."""
-    # Spawned: a fork would take over the thread that draws the progress, and its locks.
+    """Start workers and yield the connections that take tasks; afterwards all have ended."""
+    # Spawned: a fork would inherit the locks of the thread that draws the progress bar.
     context = multiprocessing.get_context("spawn")
     workers: list[tuple[BaseProcess, Connection]] = []
     try:
@@ -97,7 +100,7 @@ def _dismiss(workers: list[tuple[BaseProcess, Connection]]) -> None:
 
 
 def _work(tasks: Connection, keep: Path | None) -> None:
-    """Make one run after the other, until there is nobody to tell."""
+    """Make one run after another until the connection is closed."""
 
     def say(text: str) -> None:
         with contextlib.suppress(OSError):
@@ -105,6 +108,8 @@ def _work(tasks: Connection, keep: Path | None) -> None:
 
     over = contextlib.suppress(EOFError, OSError, KeyboardInterrupt, SystemExit)
     with over, Interrupts() as interrupts:
+        # A lab that is killed cannot end its workers: the kernel does it, and each cleans up.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         while True:
             scenario, number = tasks.recv()
             tasks.send(observe(scenario, number, interrupts, say, keep))

@@ -1,4 +1,4 @@
-"""Several hosts on one machine: network namespaces on a bridge, each with a name of its own.
+"""Several hosts on one machine: network namespaces on a bridge, each with its own host name.
 
 Example:
     with Hosts(2) as hosts:
@@ -21,14 +21,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from unstuck.lab import owner
+
 _PREFIX = "unstuck"
 _ETC = Path("/etc/netns")
+_DROP_ALL = ("tbf", "rate", "8bit", "burst", "1", "latency", "1ms")
+"""No packet fits into a bucket of one byte. Used because many kernels lack netem."""
 _numbers = itertools.count()
 
 
 @functools.cache
 def available() -> str | None:
-    """Say why hosts cannot be made here; None when they can."""
+    """Explain why hosts cannot be created here; None when they can."""
     if not sys.platform.startswith("linux"):
         return "network namespaces need Linux"
     missing = [tool for tool in ("ip", "tc", "unshare") if shutil.which(tool) is None]
@@ -39,15 +43,15 @@ def available() -> str | None:
             subprocess.run(hosts.command(0, ["true"]), check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         detail = getattr(error, "stderr", b"") or str(error).encode()
-        return f"no right to make network namespaces: {detail.decode().strip()}"
+        return f"no permission to create network namespaces: {detail.decode().strip()}"
     return None
 
 
 class Hosts:
     """`count` hosts named node0, node1, … that reach each other at 10.77.0.1, 10.77.0.2, ….
 
-    The bridge lies in a namespace of its own, so the same addresses may be in use
-    by several processes at once, and nothing of the machine's own network is touched.
+    The bridge is in a namespace of its own, so several processes can use the same addresses at
+    once, and the machine's own network is not touched.
     """
 
     def __init__(self, count: int) -> None:
@@ -76,82 +80,81 @@ class Hosts:
         return len(self._names)
 
     def address(self, i: int) -> str:
-        """Give the address of host `i`."""
+        """Return the address of host `i`."""
         return f"10.77.0.{i + 1}"
 
     def hostname(self, i: int) -> str:
-        """Give the name that host `i` has for itself and for the others."""
+        """Return the host name of host `i`."""
         return f"node{i}"
 
     def command(self, i: int, argv: Sequence[str]) -> list[str]:
-        """Wrap `argv` so that it runs on host `i`; the process keeps its pid throughout."""
+        """Wrap `argv` so that it runs on host `i`; the process keeps its pid."""
         rename = f'hostname {self.hostname(i)}; exec "$@"'
         inside = ["unshare", "--uts", "sh", "-c", rename, "sh", *argv]
         return ["ip", "netns", "exec", self._names[i], *inside]
 
     def cut(self, i: int) -> None:
-        """Take the link of host `i` down; its processes do not notice at once."""
+        """Take down the link of host `i`; its processes do not notice at once."""
         _ip("-n", self._bridge, "link", "set", f"port{i}", "down")
 
     def part(self, i: int, j: int) -> None:
-        """Let nothing pass between two hosts; both still reach all others."""
+        """Drop everything between two hosts; both still reach all others."""
         for port in (f"port{i}", f"port{j}"):
             _ip("-n", self._bridge, "link", "set", port, "type", "bridge_slave", "isolated", "on")
 
     def mute(self, i: int) -> None:
-        """Lose what host `i` sends; it still hears the others."""
-        _drop_all(self._names[i], "eth0")
+        """Drop what host `i` sends; it still receives from the others."""
+        self.shape(i, *_DROP_ALL)
 
     def deafen(self, i: int) -> None:
-        """Lose what is sent to host `i`; the others still hear it."""
-        _drop_all(self._bridge, f"port{i}")
+        """Drop what is sent to host `i`; the others still receive from it."""
+        _tc("-n", self._bridge, "qdisc", "add", "dev", f"port{i}", "root", *_DROP_ALL)
 
     def misdirect(self, i: int, j: int) -> None:
-        """Lose what host `i` sends to host `j`; everything else passes."""
+        """Drop what host `i` sends to host `j`; everything else passes."""
         nowhere = ("lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0")
         _ip("-n", self._names[i], "neigh", "replace", self.address(j), *nowhere)
 
     def heal(self, i: int) -> None:
-        """Undo all of this for host `i`."""
+        """Undo all of these for host `i`."""
         _ip("-n", self._bridge, "link", "set", f"port{i}", "up")
         off = ("type", "bridge_slave", "isolated", "off")
         _ip("-n", self._bridge, "link", "set", f"port{i}", *off)
         _ip("-n", self._names[i], "neigh", "flush", "dev", "eth0", "nud", "permanent")
         for place, device in ((self._names[i], "eth0"), (self._bridge, f"port{i}")):
-            drop = ["tc", "-n", place, "qdisc", "del", "dev", device, "root"]
-            subprocess.run(drop, check=False, capture_output=True)
+            with contextlib.suppress(subprocess.CalledProcessError):
+                _tc("-n", place, "qdisc", "del", "dev", device, "root")
 
     def close(self) -> None:
-        """End what still runs on the hosts and remove them; may be called twice."""
+        """Kill what is still running on the hosts and remove them; may be called twice."""
         for name in (*self._names, self._bridge):
             _remove(name)
 
     def ignore(self, i: int, sender: int, protocol: str = "") -> None:
-        """Let host `i` drop, without a word, whatever host `sender` sends it; not the other way.
+        """Make host `i` silently drop what host `sender` sends it, but not the other way round.
 
-        With a protocol (`tcp`, `udp`) only that.
-
-        The drop is at the receiver's side: the sender sees no error, as with a broken cable.
+        With a protocol (`tcp`, `udp`), only that. As the receiver drops the packets, the sender
+        sees no error, as with a broken cable.
         """
         rules = _ip("-n", self._names[i], "rule", "list")
         if rules.startswith("0:"):
-            # The kernel looks for its own addresses first; make room before that.
+            # The kernel looks up its own addresses first; make room for a rule before that.
             _ip("-n", self._names[i], "rule", "add", "pref", "100", "lookup", "local")
             _ip("-n", self._names[i], "rule", "del", "pref", "0")
         _ip("-n", self._names[i], "rule", "add", *self._drop(sender, protocol))
 
     def heed(self, i: int, sender: int, protocol: str = "") -> None:
-        """Let host `i` take again what host `sender` sends."""
+        """Let host `i` receive again what host `sender` sends."""
         _ip("-n", self._names[i], "rule", "del", *self._drop(sender, protocol))
 
     def dropped(self, i: int) -> int:
-        """Count the packets that host `i` has dropped because it ignores their sender."""
+        """Return how many packets host `i` has dropped because it ignores their sender."""
         text = _ip("netns", "exec", self._names[i], "cat", "/proc/net/snmp")
         names, values = [line.split() for line in text.splitlines() if line.startswith("Ip:")][:2]
         return int(values[names.index("InAddrErrors")])
 
     def shape(self, i: int, *qdisc: str) -> None:
-        """Put a queueing discipline on what host `i` sends: `tbf rate 1mbit …`, `netem …`."""
+        """Set a queueing discipline for what host `i` sends: `tbf rate 1mbit …`, `netem …`."""
         _tc("-n", self._names[i], "qdisc", "add", "dev", "eth0", "root", *qdisc)
 
     def unshape(self, i: int) -> None:
@@ -159,15 +162,15 @@ class Hosts:
         _tc("-n", self._names[i], "qdisc", "del", "dev", "eth0", "root")
 
     def shaped(self, i: int) -> str:
-        """Give the counters of what `shape` put there."""
+        """Return the counters of the queueing discipline of host `i`."""
         return _tc("-n", self._names[i], "-s", "qdisc", "show", "dev", "eth0")
 
     def is_up(self, i: int) -> bool:
-        """Say whether the link of host `i` is up, as its bridge sees it."""
+        """Tell whether the link of host `i` is up, as its bridge sees it."""
         return "state UP" in _ip("-n", self._bridge, "link", "show", f"port{i}")
 
     def pids(self, i: int) -> set[int]:
-        """Find every process that runs on host `i`."""
+        """Return all processes that run on host `i`."""
         return {int(pid) for pid in _ip("netns", "pids", self._names[i]).split()}
 
     def _drop(self, sender: int, protocol: str) -> tuple[str, ...]:
@@ -189,7 +192,7 @@ class Hosts:
             _ip("-n", name, "link", "set", "lo", "up")
 
     def _write_names(self, name: str) -> None:
-        # `ip netns exec` lays these files over /etc: gloo and torchrun look their host name up.
+        # `ip netns exec` mounts these files over /etc: gloo and torchrun look up their host name.
         folder = _ETC / name
         folder.mkdir(parents=True)
         lines = [f"{self.address(i)} {self.hostname(i)}" for i in range(len(self))]
@@ -200,11 +203,8 @@ def _ip(*arguments: str) -> str:
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def _drop_all(place: str, device: str) -> None:
-    """Let no packet through: none fits into a bucket of one byte. Many kernels lack netem."""
-    bucket = ["tbf", "rate", "8bit", "burst", "1", "latency", "1ms"]
-    drop = ["tc", "-n", place, "qdisc", "add", "dev", device, "root", *bucket]
-    subprocess.run(drop, check=True, capture_output=True)
+def _tc(*arguments: str) -> str:
+    return subprocess.run(["tc", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def _remove(name: str) -> None:
@@ -219,16 +219,12 @@ def _remove(name: str) -> None:
 
 
 def sweep() -> list[str]:
-    """Remove the hosts of processes that were killed before they could; give their names."""
+    """Remove the hosts of processes that were killed before they could; return their names."""
     if shutil.which("ip") is None:
         return []
     names = (line.split()[0] for line in _ip("netns", "list").splitlines())
     matches = (re.fullmatch(rf"{_PREFIX}-(\d+)-\d+-\w+", name) for name in names)
-    left = [m[0] for m in matches if m and not Path(f"/proc/{m[1]}").exists()]
+    left = [m[0] for m in matches if m and not owner.runs(int(m[1]))]
     for name in left:
         _remove(name)
     return left
-
-
-def _tc(*arguments: str) -> str:
-    return subprocess.run(["tc", *arguments], check=True, capture_output=True, text=True).stdout

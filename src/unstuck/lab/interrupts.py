@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any time, but never in the middle of making or undoing something."""
+"""Ctrl-C and SIGTERM at any time, but never in the middle of a setup or clean-up."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """Turns the signals that end a command into an exception, and can hold them back.
 
-    A handler of Python's own, never SIG_IGN or a blocked signal: children would inherit those.
+    Uses a Python handler, never SIG_IGN or a blocked signal, which children would inherit.
 
     Example:
         with Interrupts() as interrupts:
@@ -23,7 +23,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._depth = 0
-        self._came: int | None = None
+        self._pending: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -38,19 +38,19 @@ class Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Generator[None]:
-        """Hold signals back until the end of the block, then act on the one that came."""
+        """Hold signals back until the end of the block, then act on the one that arrived."""
         self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
-            if self._depth == 0 and self._came is not None:
-                came, self._came = self._came, None
-                _raise(came)
+            if self._depth == 0 and self._pending is not None:
+                pending, self._pending = self._pending, None
+                _raise(pending)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self._depth:
-            self._came = number
+            self._pending = number
         else:
             _raise(number)
 

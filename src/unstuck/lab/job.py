@@ -1,12 +1,14 @@
 """Start a job under `unstuck run`, wait for what it says, and leave nothing behind."""
 
 import contextlib
+import getpass
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +17,12 @@ from typing import Any, TypeVar
 
 from unstuck.errors import JobOverdueError
 from unstuck.lab import owner
+from unstuck.lab.owner import MARKER
 from unstuck.model.verdict import SCHEMA
 
 T = TypeVar("T")
 PROGRAMS = Path(__file__).parent / "programs"
 """Training scripts of 7 to 40 lines, each in one state; they are part of the package."""
-MARKER = "UNSTUCK_LAB_JOB"
-"""The variable by which every process of a job can be found, whoever its parent is now."""
 UNSTUCK = (sys.executable, "-m", "unstuck")
 LAUNCHER = (sys.executable, "-m", "torch.distributed.run")
 TORCHRUN = (*LAUNCHER, "--standalone", "--nproc-per-node", "4")
@@ -56,8 +57,12 @@ class Job:
         self.onset_file = folder / "onset"
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
         self._mark = f"{owner.tag()}-{uuid.uuid4().hex}"
+        # Not below `folder`: the path of a socket in it must not be longer than 107 characters.
+        self._temporary = owner.workplace()
+        (self._temporary / "run").symlink_to(self.run_dir.absolute())
         argv = [*UNSTUCK, "run", "--run-dir", str(self.run_dir), *options, *command]
         own = {MARKER: self._mark, "ONSET_FILE": str(self.onset_file), "PYTHONUNBUFFERED": "1"}
+        own |= temporary_files_in(self._temporary)
         with self.stdout.open("wb") as out, self.stderr.open("wb") as err:
             self.process = subprocess.Popen(
                 list(wrap(argv)),
@@ -74,7 +79,7 @@ class Job:
             return float(self.onset_file.read_text())
         return None
 
-    def wait_onset(self, timeout: float = 60) -> float:
+    def wait_onset(self, timeout: float = 90) -> float:
         """Wait until the program has gone wrong."""
         return self._until(self.onset, timeout, "the fault never began")
 
@@ -124,7 +129,7 @@ class Job:
         return left
 
     def kill(self) -> None:
-        """Kill whatever is left of the job, once and for all, and free its memory."""
+        """Kill whatever is left of the job and remove its memory and temporary files."""
         while left := self.pids():
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -132,6 +137,7 @@ class Job:
             time.sleep(0.05)
         self.process.wait()
         forget_live(self.run_dir)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def words(self) -> str:
         """Give the end of what the job has printed, for the message of a failure."""
@@ -163,9 +169,23 @@ def verdicts(run_dir: Path) -> list[dict[str, Any]]:
     return [each["verdict"] for each in known if each["verdict"] is not None]
 
 
+def temporary_files_in(folder: Path) -> dict[str, str]:
+    """Return the variables that put all temporary files of a job into a folder of its own.
+
+    The compiler's cache stays where it is: a job that finds it empty compiles for much longer.
+    """
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        user = f"uid_{os.getuid()}"
+    usual = str(Path(tempfile.gettempdir()) / f"torchinductor_{user}")
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", usual)
+    return {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": cache}
+
+
 def forget_live(run_dir: Path) -> None:
     """Remove the live directories in memory that a killed `unstuck run` could not remove."""
     for link in run_dir.glob("live-*"):
-        if link.is_symlink():
+        with contextlib.suppress(OSError):  # a file, or somebody else was faster
             shutil.rmtree(link.readlink(), ignore_errors=True)
             link.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The ranks of a TP x PP x DP x EP job, its process groups, and what each step calls in them."""
+"""The ranks of a TP x PP x DP x EP job, its process groups, and the calls of each step."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group: its name and its members, one tuple for all that refer to it."""
+    """A process group: its name and its members."""
 
     name: str
     ranks: tuple[int, ...]
@@ -30,7 +30,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """Rank = (data index * stages + stage) * tp + tensor index; experts lie within data.
+    """Rank = (data index * stages + stage) * tp + tensor index; expert groups lie within data.
 
     Example:
         >>> Layout(tp=2, pp=2, dp=4, ep=2).size
@@ -43,9 +43,11 @@ class Layout:
     ep: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be laid out."""
+        """Refuse impossible sizes."""
         if min(self.tp, self.pp, self.dp, self.ep) < 1 or self.dp % self.ep:
-            raise UsageError(f"{self} cannot be laid out: sizes from 1, ep a divisor of dp")
+            raise UsageError(
+                f"{self} is impossible: sizes must be at least 1, and ep must divide dp"
+            )
 
     @property
     def size(self) -> int:
@@ -53,16 +55,16 @@ class Layout:
         return self.tp * self.pp * self.dp
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Give tensor index, stage and data index of a rank."""
+        """Return the tensor index, stage and data index of a rank."""
         return rank % self.tp, rank // self.tp % self.pp, rank // (self.tp * self.pp)
 
     def rank(self, t: int, p: int, d: int) -> int:
-        """Give the rank at a place."""
+        """Return the rank with this tensor index, stage and data index."""
         return (d * self.pp + p) * self.tp + t
 
     @cached_property
     def step(self) -> tuple[Call, ...]:
-        """The calls of one step in order: forward, backward, gradients, and one for all."""
+        """The calls of one step in order: forward, backward, gradients, and one of all ranks."""
         inside = [kind for kind in ("tp", "ep") if getattr(self, kind) > 1]
         calls: list[Call] = []
         for p in range(self.pp):
@@ -83,7 +85,7 @@ class Layout:
         return {}
 
     def group(self, kind: str, rank: int) -> Group:
-        """Give the group of one kind that a rank belongs to; `hop` is the line of its stages."""
+        """Return the group of one kind that a rank belongs to; for `hop`, its pipeline."""
         if kind == "world":
             return self.world
         t, p, d = self.place(rank)
@@ -111,7 +113,7 @@ class Layout:
         return tuple(self.rank(t, p, i) for i in range(self.dp))
 
     def participants(self, call: Call, rank: int) -> tuple[int, ...]:
-        """List all ranks that must come for one call of this rank to complete."""
+        """List all ranks that must arrive for a call of this rank to complete."""
         if call.kind != "hop":
             return self.group(call.kind, rank).ranks
         t, _, d = self.place(rank)

@@ -1,15 +1,25 @@
-"""Whose something is: a tag that still tells, after a crash, whether its maker lives."""
+"""Who owns something: a tag that shows, even after a crash, whether its owner is alive."""
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
+
+MARKER = "UNSTUCK_LAB_JOB"
+"""The variable by which every process of a job can be found, whoever its parent is now."""
+PREFIX = "unstuck-lab-"
+
+
+def workplace() -> Path:
+    """Make a temporary folder that a later sweep recognises as this process's."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{tag()}-"))
 
 
 def tag() -> str:
-    """Give the tag of this process: its pid and when it started, so that a reused pid differs.
+    """Return the tag of this process: its pid and start time, so that a reused pid differs.
 
     Example:
         >>> alive(tag())
@@ -20,16 +30,22 @@ def tag() -> str:
 
 
 def alive(tagged: str) -> bool:
-    """Say whether the maker lives, given its tag or anything that begins with it and a dash."""
+    """Tell whether the owner is alive, given its tag or anything that starts with it and a dash."""
     pid, started, *_ = [*tagged.split("-"), "", ""]
     if not (pid.isdigit() and started.isdigit()):
         return True  # not ours to judge
     found = procfs.stat(int(pid))
-    return found is not None and found.started == int(started) and found.state not in "ZX"
+    return found is not None and found.started == int(started) and runs(int(pid))
+
+
+def runs(pid: int) -> bool:
+    """Say whether a process runs; one that waits only for its parent to notice its end does not."""
+    found = procfs.stat(pid)
+    return found is not None and found.state not in "ZX"
 
 
 def marked(variable: str) -> Iterator[tuple[int, str]]:
-    """Find every living process that has the variable in its environment, and its value."""
+    """Find all processes that have the variable in their environment, and its value."""
     prefix = f"{variable}=".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""How a session goes, for people: a moving line on a terminal, one line a run elsewhere."""
+"""The progress of a session: a live line on a terminal, otherwise one line per run."""
 
 from types import TracebackType
 from typing import Self
@@ -15,7 +15,7 @@ from unstuck.lab.score import judge
 
 
 class Progress:
-    """Writes to stderr, so that stdout has nothing but the result."""
+    """Writes to stderr, so that stdout has only the result."""
 
     def __init__(self, total: int, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
@@ -43,7 +43,7 @@ class Progress:
         self._bar.stop()
 
     def begin(self, scenario: Scenario, number: int) -> Say:
-        """Show what runs now, and what it is waiting for; only on a terminal."""
+        """Show what is running and what it is waiting for; only on a terminal."""
         title = f"{scenario.name} {number}"
 
         def say(text: str) -> None:
@@ -54,7 +54,7 @@ class Progress:
         return say
 
     def end(self, scenario: Scenario, run: Run) -> None:
-        """Leave one line about a run."""
+        """Print one line about a run."""
         self._now.pop(f"{run.scenario} {run.number}", None)
         self._show()
         self._console.print(line(scenario, run), soft_wrap=True)
@@ -66,7 +66,7 @@ class Progress:
 
 
 def line(scenario: Scenario, run: Run) -> str:
-    """Put one run into one line."""
+    """Describe a run in one line."""
     name = f"{escape(run.scenario)} {run.number}"
     if run.skipped:
         return f"[dim]{name}: skipped: {escape(run.skipped)}[/dim]"

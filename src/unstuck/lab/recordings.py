@@ -1,7 +1,7 @@
 """Write a simulated job as flight-recorder dumps, as NCCL's watchdog leaves them on disk.
 
-The structure is that of format 2.10: pickles of protocol 2, one per rank, with every operation
-since the start of the job. Ranks that are dead or stopped leave none.
+They have format 2.10: one pickle (protocol 2) per rank, with every operation since the start of
+the job. Ranks that are dead or stopped leave none.
 """
 
 import pickle
@@ -19,6 +19,7 @@ from unstuck.lab.simulate import (
     Issued,
     Simulation,
     calls_of,
+    completed_upto,
     inverts,
     issued,
     spread,
@@ -30,8 +31,10 @@ _TIMEOUT_MS = 60_000
 _SECOND = 1_000_000_000
 
 
-def write(simulation: Simulation, directory: Path) -> int:
+def write(simulation: Simulation, directory: Path, *, active: bool = False) -> int:
     """Write `trace_<rank>` for every rank that can still write; return how many.
+
+    `active` leaves out what has completed, and counts it in `pg_status` only.
 
     Example:
         write(draw(7), Path("traces"))
@@ -43,18 +46,44 @@ def write(simulation: Simulation, directory: Path) -> int:
     for rank in range(layout.size):
         if rank != lost:
             dump = _dump(simulation, rank, stuck_at[rank], configs)
+            if active:
+                dump = _only_active(dump, configs)
             (directory / f"{PREFIX}{rank}").write_bytes(pickle.dumps(dump, protocol=2))
     return layout.size - (lost >= 0)
+
+
+def _only_active(dump: dict[str, Any], configs: "_Configs") -> dict[str, Any]:
+    """Keep what has not completed; sends and receives count like collectives.
+
+    As in NCCL the name of a group is its number in the job, and `pg_id` its number on the rank.
+    """
+    names = {name: configs.numbers[name] for name in dump["pg_config"]}
+    own = {number: place for place, number in enumerate(sorted(names.values()))}
+    status: dict[str, dict[str, int]] = {}
+    left: list[dict[str, Any]] = []
+    for one in dump["entries"]:
+        name, description = one["process_group"]
+        key, number = own[names[name]], one["collective_seq_id"] + one["p2p_seq_id"]
+        counts = status.setdefault(str(key), {"last_completed_collective": 0})
+        counts |= {"last_enqueued_collective": number, "last_started_collective": -1}
+        if one["retired"]:
+            counts["last_completed_collective"] = number
+            continue
+        place = {"pg_id": key, "process_group": (str(names[name]), description)}
+        left.append(one | place | {"state": "scheduled"})
+    config = {str(names[name]): one for name, one in dump["pg_config"].items()}
+    return {"version": "2.9", "pg_config": config, "pg_status": status, "entries": left}
 
 
 def _dump(simulation: Simulation, rank: int, stuck_at: int, configs: "_Configs") -> dict[str, Any]:
     layout, fault = simulation.layout, simulation.fault
     stage = layout.place(rank)[1]
     inverted = inverts(simulation, rank)
+    upto, more = completed_upto(simulation, rank, stuck_at)
     begun: tuple[Issued, ...] = ()
     if waits(simulation, rank):
-        begun = issued(simulation, stage, stuck_at, inverted=inverted)
-    calls = [*calls_of(simulation, stage, stuck_at), *begun]
+        begun = issued(simulation, stage, upto, inverted=inverted, more=more)
+    calls = [*calls_of(simulation, stage, upto), *begun]
     done = len(calls) - len(begun)
     wrong = done if fault.kind is FaultKind.WRONG_OP and rank == fault.rank else -1
     collectives: Counter[str] = Counter()
@@ -73,7 +102,7 @@ def _dump(simulation: Simulation, rank: int, stuck_at: int, configs: "_Configs")
 
 def _entry(numbers: tuple[int, int, int], done: int, kind: str, named: str) -> dict[str, Any]:
     record, collective, message = numbers
-    # Ages as in `simulate.snapshot`: what was issued first is the oldest.
+    # Ages as in `simulate.snapshot`: the first to be issued is the oldest.
     waited = STALLED - (record - done) / 1000
     sizes = [[SIZES.get(kind, 1024)]]
     return {
@@ -116,21 +145,22 @@ def _description(kind: str) -> str:
 
 
 class _Configs:
-    """The `pg_config` of each rank, with texts shared between ranks."""
+    """The `pg_config` of each rank; ranks of a group share its text."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._texts: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
     def number(self, group: Group) -> int:
-        return self._numbers.setdefault(group.name, len(self._numbers))
+        return self.numbers.setdefault(group.name, len(self.numbers))
 
     def of(self, rank: int) -> dict[str, dict[str, str]]:
         kinds = dict.fromkeys(call.kind for call in self._layout.step)
         found: dict[str, dict[str, str]] = {}
         for kind in kinds:
             group = self._layout.group(kind, rank)
+            self.number(group)
             text = self._texts.setdefault(group.name, str(list(group.ranks)))
             found[group.name] = {"name": group.name, "desc": _description(kind), "ranks": text}
         return found

@@ -1,4 +1,4 @@
-"""The runs of a session, kept in a file as they come, so that a long session can go on later."""
+"""The runs of a session, saved as they are made, so that a long session can be continued."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from unstuck.lab.run import Run
 
 
 class Results:
-    """All runs so far; with a file, also those of the sessions that wrote to it before.
+    """All runs so far; with a file, also those of earlier sessions that wrote to it.
 
     Example:
         >>> results = Results()
@@ -26,20 +26,20 @@ class Results:
 
     @property
     def runs(self) -> list[Run]:
-        """All of them; where one was made again, the later one."""
+        """All runs; where one was repeated, the later one."""
         return list(self._made.values())
 
     def add(self, run: Run) -> None:
-        """Take a run in; it is in the file before the next one begins."""
+        """Add a run; it is in the file before the next one begins."""
         self._made |= _by_number([run])
         if self._file is not None:
             with self._file.open("ab") as file:
                 file.write(msgspec.json.encode(run) + b"\n")
 
     def has(self, scenario: str, number: int) -> bool:
-        """Tell whether this run was made already, or cannot be made on this machine.
+        """Tell whether this run has been made, or cannot be made on this machine.
 
-        One that had trouble of its own measured nothing: the next session makes it again.
+        A run that failed for reasons of its own measured nothing: the next session repeats it.
         """
         own = [run for run in self.runs if run.scenario == scenario]
         return any((run.number == number and not run.trouble) or run.skipped for run in own)
@@ -60,15 +60,15 @@ def _read(file: Path) -> list[Run]:
         raise LabError(f"cannot use {file}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise LabError(
-            f"{file} does not hold the runs of a lab: {error}",
+            f"{file} does not contain runs of the lab: {error}",
             hint="name a new file, or one that an earlier --results wrote",
         ) from error
     return runs
 
 
 def _drop(file: Path, torn: bytes, before: int) -> None:
-    """Cut off the half line that a killed session left: its run is made again."""
+    """Remove the incomplete line that a killed session left: its run is repeated."""
     begin = b'{"scenario":'
     if not torn.startswith(begin[: len(torn)]):
-        raise msgspec.DecodeError("its end is not the beginning of a run")
+        raise msgspec.DecodeError("it does not end with a run")
     os.truncate(file, before)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unstuck.errors import JobOverdueError, LabError
+from unstuck.lab import keeper, owner
 from unstuck.lab.cgroups import Cgroup
 from unstuck.lab.clock import Clock
 from unstuck.lab.faults import Fired, Injection, Inside
@@ -22,7 +23,6 @@ from unstuck.lab.job import LAUNCHER, Job, node_torchrun, verdicts
 from unstuck.lab.run import Blamed, Run
 from unstuck.lab.scenario import Scenario
 from unstuck.lab.score import says_after
-from unstuck.lab.sweep import workplace
 from unstuck.lab.world import World
 
 T = TypeVar("T")
@@ -61,13 +61,15 @@ def observe(
     """
     if reason := scenario.why_not():
         return Run(scenario.name, number, skipped=reason)
+    keeper.start()
     seen: dict[str, Any] = {}
     kept = _kept_folder(keep, f"{scenario.name}-{number}") if keep else None
     with ExitStack() as ears, ExitStack() as resources:
         try:
             with interrupts.held():
                 folder = kept or _borrowed_folder(resources)
-                world = _start(scenario, folder, resources)
+                end = _end_patiently if kept else _end
+                world = _start(scenario, folder, resources, end)
             seen = _Observation(scenario, world, resources, interrupts, say).make()
         except (LabError, OSError, subprocess.CalledProcessError) as error:
             seen = {"trouble": _one_line(error)}
@@ -93,18 +95,20 @@ def _kept_folder(below: Path, name: str) -> Path:
 
 
 def _borrowed_folder(resources: ExitStack) -> Path:
-    folder = workplace()
+    folder = owner.workplace()
     resources.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _start(scenario: Scenario, folder: Path, resources: ExitStack) -> World:
+def _start(
+    scenario: Scenario, folder: Path, resources: ExitStack, end: Callable[[list[Job]], None]
+) -> World:
     hosts = resources.enter_context(Hosts(scenario.hosts)) if scenario.hosts > 1 else None
     group = scenario.fault.enclose()
     if group is not None:
         resources.callback(group.close)
     jobs: list[Job] = []
-    resources.callback(_end, jobs)
+    resources.callback(end, jobs)
     starts = (_start_one(scenario, folder, hosts, group, i) for i in range(scenario.hosts))
     jobs.extend(starts)
     return World(folder, tuple(jobs), hosts, group)
@@ -129,7 +133,13 @@ def _start_one(
 
 
 def _end(jobs: list[Job]) -> None:
-    """End the job as Ctrl-C does, then kill what did not go."""
+    """Kill the job: once it is judged nothing more is learned from it."""
+    for job in jobs:
+        job.kill()
+
+
+def _end_patiently(jobs: list[Job]) -> None:
+    """End the job as Ctrl-C does, so that the files that are kept have an end too, then kill it."""
     for job in jobs:
         job.interrupt()
     deadline = time.monotonic() + END_LIMIT
@@ -137,8 +147,7 @@ def _end(jobs: list[Job]) -> None:
         for job in jobs:
             job.process.poll()
         time.sleep(0.2)
-    for job in jobs:
-        job.kill()
+    _end(jobs)
 
 
 class _Observation:

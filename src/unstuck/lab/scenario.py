@@ -1,4 +1,4 @@
-"""One scenario: a program, a fault, whom it strikes and when, and what must then be said."""
+"""A scenario: a program, a fault, whom it hits and when, and the verdict that is expected."""
 
 from pathlib import Path
 from typing import Literal
@@ -11,51 +11,51 @@ from unstuck.model.verdict import Cause
 
 Kind = Literal["hang", "death", "network", "slow", "healthy"]
 GOALS: dict[Kind, float] = {"hang": 5.0, "death": 1.0, "network": 3.0, "slow": 20.0}
-"""Seconds from the onset to the verdict, unless a scenario has its own; none for healthy jobs."""
+"""Seconds from onset to verdict, unless a scenario has its own goal; none for healthy jobs."""
 FAULT_RANK = 2
 RANKS = 4
 
 
 class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run and what is right. In a scenario file the name is that of the table."""
+    """What to run and what to expect. In a scenario file, the name is that of the table."""
 
     name: str
     kind: Kind
     program: Path
     causes: tuple[Cause, ...]
-    """Any of them is right; none means: there must be no verdict at all."""
+    """Any of them is right; empty: there must be no verdict at all."""
     why: str = ""
-    """Where several causes are right, or nobody is to blame: why it cannot be told."""
+    """Where several causes are right, or no rank is to blame: why this cannot be decided."""
     culprits: tuple[int, ...] = ()
     """The ranks to blame, exactly."""
     beside: tuple[int, ...] = ()
-    """Ranks that may be blamed as well, where neither side can be shown to be wrong."""
+    """Ranks that may be blamed too, where neither side can be shown to be wrong."""
     culprit_hosts: tuple[str, ...] = ()
-    """Where whole hosts are to blame, their names, exactly; then `culprits` does not count."""
+    """The hosts to blame, exactly, where whole hosts are; `culprits` is then ignored."""
     goal: float = 0.0
     fault: AnyFault = Inside()
     step: int = 30
-    """The step at which the fault comes."""
+    """The step at which the fault is injected."""
     hosts: int = 1
     ranks: int = RANKS
-    """Of the whole job, spread evenly over the hosts; with three hosts, three."""
+    """Number of ranks, spread evenly over the hosts; with three hosts, three."""
     env: dict[str, str] = {}
     torchrun: tuple[str, ...] = ()
     heal_after: float | None = None
-    """Seconds after the first verdict at which the fault is taken back."""
+    """Seconds from the first verdict until the fault is undone."""
     after: tuple[Cause, ...] = ()
-    """What is right for the last verdict once the fault was taken back."""
+    """The causes that are right in the last verdict after the fault was undone."""
     after_hosts: tuple[str, ...] = ()
-    """The hosts that the last verdict must blame, where that is known only then."""
+    """The hosts that the last verdict must blame, where this is only known then."""
     limit: float = 0.0
-    """How long to wait for a verdict: 30 s or twice the goal. For a healthy job's end: 180 s."""
+    """Seconds to wait for a verdict: 30 or twice the goal; for a healthy job to end: 180."""
     alone: bool = False
-    """It measures who gets a core or how fast one is: no other job of the lab runs beside it."""
+    """It depends on CPU time: no other job of the lab may run at the same time."""
     about: str = ""
 
     @property
     def rank(self) -> int:
-        """Give the rank that goes wrong, or that says when the fault is due."""
+        """The faulty rank, or the one whose steps decide when the fault is injected."""
         struck = getattr(self.fault, "rank", None)
         if isinstance(struck, int):
             return struck
@@ -63,11 +63,11 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def expected(self) -> str:
-        """Say what is right, in words."""
+        """The expected verdict, in words."""
         return " or ".join(self.causes) or "no verdict"
 
     def why_not(self) -> str:
-        """Say why it cannot be run on this machine; empty when it can."""
+        """Explain why it cannot run on this machine; empty when it can."""
         if self.hosts > 1 and (reason := available()):
             return reason
         return self.fault.why_not()

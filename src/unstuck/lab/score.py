@@ -1,7 +1,7 @@
-"""Judge runs against what their scenarios expect. Pure: the same runs, the same score.
+"""Judge runs by what their scenarios expect. Pure: the same runs give the same score.
 
-A run counts only when its fault is proven to have taken effect. A run that was skipped or
-had trouble of its own is listed, and says nothing about unstuck.
+A run counts only if its fault is proven to have taken effect. A run that was skipped or failed
+for reasons of its own is listed, but says nothing about unstuck.
 """
 
 import math
@@ -15,7 +15,7 @@ from unstuck.lab.scenario import Kind, Scenario
 
 NOTHING = "no verdict"
 EARLY = -0.25
-"""The proof of a fault may be seen this much later than the fault itself."""
+"""Seconds by which the proof of a fault may be seen later than the fault itself."""
 
 
 class Judgement(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Latency(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """All runs of one scenario, summed up."""
+    """All runs of one scenario."""
 
     scenario: str
     kind: Kind
@@ -66,7 +66,7 @@ class Score(Struct, frozen=True):
     runs: int
     right: int
     confusion: dict[str, dict[str, int]]
-    """What was right -> what was said -> how often."""
+    """Expected cause -> reported cause -> number of runs."""
     culprits_right: int
     culprits_asked: int
     innocents: int
@@ -78,11 +78,11 @@ class Score(Struct, frozen=True):
     rows: tuple[Row, ...]
     wrong: tuple[Judgement, ...]
     not_counted: tuple[Run, ...]
-    """Skipped here, or with trouble of their own."""
+    """Skipped, or failed for reasons of their own."""
 
     @property
     def good(self) -> bool:
-        """Say whether every run that was asked for counts and is right, and every goal is met."""
+        """Whether every requested run counts and is right, and every goal is met."""
         in_trouble = any(run.trouble for run in self.not_counted)
         return (
             self.runs > 0
@@ -93,7 +93,7 @@ class Score(Struct, frozen=True):
 
 
 def judge(scenario: Scenario, run: Run) -> Judgement:
-    """Compare one run with what is right."""
+    """Compare a run with what its scenario expects."""
     cause = _cause_right(scenario, run)
     accused, guilty = _accused(scenario, run), _guilty(scenario)
     innocents = len(accused - guilty - {*scenario.beside})
@@ -108,14 +108,14 @@ def judge(scenario: Scenario, run: Run) -> Judgement:
 
 
 def says_after(scenario: Scenario, cause: str | None, hosts: tuple[str, ...]) -> bool:
-    """Tell whether the last word, after a fault was taken back, is what it should be."""
+    """Tell whether the last verdict, after the fault was undone, is as expected."""
     if scenario.after and cause not in scenario.after:
         return False
     return not scenario.after_hosts or hosts == scenario.after_hosts
 
 
 def score(scenarios: Iterable[Scenario], runs: Sequence[Run]) -> Score:
-    """Sum all runs up.
+    """Score all runs.
 
     Example:
         >>> score(load(), [Run("healthy", 1, exit_code=0, watched=3600)]).healthy_hours
@@ -128,12 +128,11 @@ def score(scenarios: Iterable[Scenario], runs: Sequence[Run]) -> Score:
     healthy = [run for run in counted if not known[run.scenario].causes]
     hours = sum(run.watched for run in healthy) / 3600
     alarms = sum(run.cause is not None for run in healthy)
-    asked = {(run.scenario, run.number) for run in faulty}
     return Score(
         runs=len(counted),
         right=sum(not each.wrong for each in judged),
         confusion=_confusion(known, counted),
-        culprits_right=sum(j.culprit_right for j in judged if (j.scenario, j.number) in asked),
+        culprits_right=sum(each.culprit_right for each in judged if known[each.scenario].causes),
         culprits_asked=len(faulty),
         innocents=sum(each.innocents for each in judged),
         latencies=tuple(_latencies(known, faulty)),
@@ -148,7 +147,7 @@ def score(scenarios: Iterable[Scenario], runs: Sequence[Run]) -> Score:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Give the value that `share` of all values do not exceed, a real one, not between two.
+    """Return the smallest of the values that `share` of all values do not exceed.
 
     Example:
         >>> percentile([1, 2, 3, 10], 0.95)
@@ -171,7 +170,7 @@ def _guilty(scenario: Scenario) -> set[int | str]:
 def _accused(scenario: Scenario, run: Run) -> set[int | str]:
     if not scenario.culprit_hosts:
         return {each.rank for each in run.culprits}
-    # Of a cut between two hosts neither is to blame: the verdict names the way between them.
+    # When two hosts are cut off from each other neither is to blame: the verdict names both.
     return {each.host for each in run.culprits} or set(run.cut)
 
 

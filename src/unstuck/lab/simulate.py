@@ -1,10 +1,10 @@
 """Simulate the state of a large job in which one rank goes wrong.
 
-All ranks run the same steps. Devices carry their operations out in order, and one completes
-when all participants have come to it; hosts issue up to `ahead` operations more than their
-device has completed. From the place of the fault the waiting spreads: `spread` finds for each
-rank the operation it is stuck in. `snapshot` shows this as live watching would, and
-`unstuck.lab.recordings` as flight-recorder dumps. The same seed gives the same job.
+All ranks run the same steps. Devices execute their operations in order, and an operation completes
+when all participants have arrived; hosts issue up to `ahead` operations more than their device has
+completed. From the faulty rank the waiting spreads: `spread` finds the operation in which each rank
+is stuck. `snapshot` shows this as live watching would, and `unstuck.lab.recordings` as
+flight-recorder dumps. The same seed gives the same job.
 """
 
 import random
@@ -19,8 +19,10 @@ from unstuck.model.rank import (
     GroupProgress,
     Operation,
     Pace,
+    Phase,
     PointToPoint,
     Process,
+    ProcessState,
     RankState,
 )
 from unstuck.model.snapshot import NodeState, Snapshot
@@ -37,23 +39,32 @@ SIZES = {"tp": 4096, "ep": 512, "dp": 1 << 20, "world": 1}
 
 
 class FaultKind(StrEnum):
-    """What one rank may do wrong."""
+    """What can go wrong on one rank."""
 
     STUCK = "stuck"
     DEAD = "dead"
     STOPPED = "stopped"
     WRONG_OP = "wrong-op"
     INVERSION = "inversion"
+    GPU_STOPPED = "gpu-stopped"
+    """Its device reports nothing as completed any more, and soon takes part in nothing."""
+    TRANSPORT = "transport"
+    """Nobody goes wrong: one of its operations does not complete."""
 
 
+ON_DEVICE = (FaultKind.GPU_STOPPED, FaultKind.TRANSPORT)
+ON_HOST = tuple(kind for kind in FaultKind if kind not in ON_DEVICE)
+_WAITING = (FaultKind.WRONG_OP, FaultKind.INVERSION, *ON_DEVICE)
 CAUSES = {
     FaultKind.STUCK: Cause.BUSY_ELSEWHERE,
     FaultKind.DEAD: Cause.PROCESS_CRASH,
     FaultKind.STOPPED: Cause.PROCESS_STOPPED,
     FaultKind.WRONG_OP: Cause.COLLECTIVE_MISMATCH,
     FaultKind.INVERSION: Cause.ORDER_INVERSION,
+    FaultKind.GPU_STOPPED: Cause.HARDWARE_FAULT,
+    FaultKind.TRANSPORT: Cause.TRANSPORT_STALL,
 }
-"""The cause that a verdict must give for each."""
+"""The cause that the verdict must name for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,9 @@ class Fault:
     kind: FaultKind
     rank: int
     at: int
+    slip: int = 0
+    """A stopped device: how many of its operations before that the others completed without it.
+    A transport stall: how many members of the operation complete it all the same."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +88,13 @@ class Simulation:
     ahead: int = 0
 
     def call(self, number: int) -> Call:
-        """Give the call of a number, over all steps."""
+        """Return the call with this number, counted over all steps."""
         return self.layout.step[number % len(self.layout.step)]
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """One call that a rank has issued: its number over all calls, and within its group."""
+    """A call that a rank has issued: its number among all calls, and within its group."""
 
     call: Call
     number: int
@@ -91,11 +105,12 @@ class Issued:
 def draw(
     seed: int,
     *,
-    kinds: tuple[FaultKind, ...] = tuple(FaultKind),
+    kinds: tuple[FaultKind, ...] = ON_HOST,
+    slip: int = 0,
     ahead: int = 0,
     experts: bool = False,
 ) -> Simulation:
-    """Make up a job of 8 to some hundred ranks with one fault; the seed decides all.
+    """Make up a job of 8 to a few hundred ranks with one fault; the seed decides everything.
 
     Example:
         diagnose(snapshot(draw(7, ahead=5))).verdict
@@ -110,18 +125,18 @@ def draw(
         ep=ep,
     )
     rank = dice.randrange(layout.size)
-    return Simulation(layout, Fault(kind, rank, _place(dice, layout, kind, rank)), ahead)
+    return Simulation(layout, Fault(kind, rank, _place(dice, layout, kind, rank), slip), ahead)
 
 
 def _place(dice: random.Random, layout: Layout, kind: FaultKind, rank: int) -> int:
-    """Choose a call at which this fault by this rank really blocks, and shows whose it is."""
+    """Choose a call at which the fault really blocks the job and can be traced to this rank."""
     step, stage = layout.step, layout.place(rank)[1]
     if kind is FaultKind.INVERSION:
         possible = [number for number, call in enumerate(step) if call.kind == "dp"]
     else:
         possible = [number for number, call in enumerate(step) if call.involves(stage)]
     if kind is FaultKind.WRONG_OP:
-        # In a group of two nobody can tell who is wrong.
+        # In a group of two it cannot be told which one is wrong.
         possible = [n for n in possible if len(layout.participants(step[n], rank)) > 2]
     return dice.randrange(2, 5) * len(step) + dice.choice(possible)
 
@@ -139,7 +154,7 @@ def spread(simulation: Simulation) -> list[int]:
         for rank in tuple(late):
             if rank in done or not call.involves(layout.place(rank)[1]):
                 continue
-            # Everybody who shares this call with somebody late waits in it.
+            # Every rank that shares this call with a late one waits in it.
             members = layout.participants(call, rank)
             done.update(members)
             for member in members:
@@ -147,13 +162,33 @@ def spread(simulation: Simulation) -> list[int]:
                     stuck_at[member] = number
                     late.append(member)
         number += 1
+    if fault.kind is FaultKind.TRANSPORT and fault.slip:
+        _tear(simulation, stuck_at)
     return stuck_at
 
 
-def waits(simulation: Simulation, rank: int) -> bool:
-    """Tell whether a rank waits in an operation; the one at fault may do something else."""
+def _tear(simulation: Simulation, stuck_at: list[int]) -> None:
+    """Let some members complete the operation that stalls: they wait in the next one."""
+    layout, fault = simulation.layout, simulation.fault
+    members = layout.participants(simulation.call(fault.at), fault.rank)
+    for rank in [one for one in members if one != fault.rank][: fault.slip]:
+        stage = layout.place(rank)[1]
+        stuck_at[rank] = _from(simulation, stage, fault.at + 1, 1)[0].number
+
+
+def completed_upto(simulation: Simulation, rank: int, stuck_at: int) -> tuple[int, int]:
+    """Return up to which call a rank's device has completed, and how many calls that is too few."""
     fault = simulation.fault
-    return rank != fault.rank or fault.kind in (FaultKind.WRONG_OP, FaultKind.INVERSION)
+    if rank != fault.rank or fault.kind is not FaultKind.GPU_STOPPED:
+        return stuck_at, 0
+    before = calls_of(simulation, simulation.layout.place(rank)[1], stuck_at)[-fault.slip :]
+    return (before[0].number, len(before)) if fault.slip and before else (stuck_at, 0)
+
+
+def waits(simulation: Simulation, rank: int) -> bool:
+    """Tell whether a rank waits in an operation; the faulty one may be doing something else."""
+    fault = simulation.fault
+    return rank != fault.rank or fault.kind in _WAITING
 
 
 def inverts(simulation: Simulation, rank: int) -> bool:
@@ -163,18 +198,18 @@ def inverts(simulation: Simulation, rank: int) -> bool:
 
 
 def issued(
-    simulation: Simulation, stage: int, stuck_at: int, *, inverted: bool = False
+    simulation: Simulation, stage: int, stuck_at: int, *, inverted: bool = False, more: int = 0
 ) -> tuple[Issued, ...]:
-    """List what a waiting rank has issued and not completed, in its own order."""
-    ahead = simulation.ahead
+    """List what a waiting rank has issued and not completed, in the order it issued them."""
+    ahead = simulation.ahead + more
     if not inverted:
         return tuple(_from(simulation, stage, stuck_at, ahead + 1))
-    first, second, *more = _from(simulation, stage, stuck_at, max(ahead, 1) + 1)
-    return (second, *((first, *more) if ahead else ()))
+    first, second, *rest = _from(simulation, stage, stuck_at, max(ahead, 1) + 1)
+    return (second, *((first, *rest) if ahead else ()))
 
 
 def calls_of(simulation: Simulation, stage: int, upto: int) -> list[Issued]:
-    """List all calls of a stage before a number: what its ranks have completed."""
+    """List all calls of a stage before a number, which its ranks have completed."""
     count = sum(_counts(simulation, stage, upto).values())
     return _from(simulation, stage, 0, count)
 
@@ -202,7 +237,7 @@ def _counts(simulation: Simulation, stage: int, upto: int) -> Counter[str]:
 
 
 def _kind(call: Call, stage: int) -> str:
-    """Name what is counted together: collectives per group, messages per peer and direction."""
+    """Name the counter of a call: collectives per group, messages per peer and direction."""
     if call.kind != "hop":
         return call.kind
     return f"send {call.to}" if call.stage == stage else f"recv {call.stage}"
@@ -220,7 +255,7 @@ def snapshot(simulation: Simulation) -> Snapshot:
 
 
 class _Painter:
-    """Builds rank states and shares every part that is equal between ranks."""
+    """Builds rank states, sharing every part that is the same on several ranks."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -230,6 +265,8 @@ class _Painter:
             for kind in ("tp", "ep", "dp", "world")
             if any(c.kind == kind for c in simulation.layout.step)
         )
+        device = simulation.ahead or simulation.fault.kind in ON_DEVICE
+        self._backend = "nccl" if device else "gloo"
         self._progress: dict[tuple[str, str, int, int], GroupProgress] = {}
         self._begun = cache(self._find_begun)
 
@@ -237,9 +274,11 @@ class _Painter:
         fault = self._simulation.fault
         at_fault = rank == fault.rank
         stage = self._layout.place(rank)[1]
+        upto, more = completed_upto(self._simulation, rank, stuck_at)
         done, begun = self._begun(
             stage,
-            stuck_at,
+            upto,
+            more=more,
             waiting=waits(self._simulation, rank),
             inverted=inverts(self._simulation, rank),
         )
@@ -249,7 +288,7 @@ class _Painter:
             process=self._process(rank),
             attempt="a",
             world_size=self._layout.size,
-            phase="run",
+            phase=Phase.RUN,
             beat_age=STALLED if at_fault and fault.kind is FaultKind.STOPPED else 0.1,
             stalled_for=STALLED,
             in_flight=bool(begun),
@@ -262,24 +301,24 @@ class _Painter:
         )
 
     def _find_begun(
-        self, stage: int, stuck_at: int, *, waiting: bool, inverted: bool
+        self, stage: int, stuck_at: int, *, more: int, waiting: bool, inverted: bool
     ) -> tuple[Counter[str], tuple[Issued, ...]]:
-        """Count what was completed and list what was issued; equal for all ranks but one."""
+        """Count what was completed and list what was issued: the same for all ranks but one."""
         done = _counts(self._simulation, stage, stuck_at)
         if not waiting:
             return done, ()
-        return done, issued(self._simulation, stage, stuck_at, inverted=inverted)
+        return done, issued(self._simulation, stage, stuck_at, inverted=inverted, more=more)
 
     def _process(self, rank: int) -> Process:
         pid = 1000 + rank
         fault = self._simulation.fault
         if waits(self._simulation, rank):
-            return Process(pid, "S", "futex_wait_queue")
+            return Process(pid, ProcessState.SLEEPING, "futex_wait_queue")
         if fault.kind is FaultKind.DEAD:
-            return Process(pid, "gone", exit_code=-9, gone_for=STALLED)
+            return Process(pid, ProcessState.GONE, exit_code=-9, gone_for=STALLED)
         if fault.kind is FaultKind.STOPPED:
-            return Process(pid, "T", "do_signal_stop")
-        return Process(pid, "S", "hrtimer_nanosleep")
+            return Process(pid, ProcessState.STOPPED, "do_signal_stop")
+        return Process(pid, ProcessState.SLEEPING, "hrtimer_nanosleep")
 
     def _stack(self, begun: tuple[Issued, ...]) -> tuple[CodeLine, ...]:
         if not begun:
@@ -305,7 +344,7 @@ class _Painter:
                 ranks=group.ranks,
                 enqueued=done[kind] + len(pending),
                 completed=done[kind],
-                backend="nccl" if self._simulation.ahead else "gloo",
+                backend=self._backend,
                 pending=pending[:_MOST_PENDING],
             )
             self._progress[key] = found
@@ -351,7 +390,7 @@ _SYNCS = (CodeLine("train.py", 24, "train", "loss.item()", user=True),)
 
 @cache
 def _inside(function: str) -> tuple[CodeLine, ...]:
-    """Give the stack of a rank that is in a function of torch.distributed."""
+    """Return the stack of a rank inside a function of torch.distributed."""
     return (
         CodeLine(_C10D, 2800, function),
         CodeLine("train.py", 20, "train", f"dist.{function}(x)", user=True),

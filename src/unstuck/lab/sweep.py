@@ -8,14 +8,8 @@ import tempfile
 from pathlib import Path
 
 from unstuck.lab import cgroups, hosts, owner
-from unstuck.lab.job import MARKER, forget_live
-
-PREFIX = "unstuck-lab-"
-
-
-def workplace() -> Path:
-    """Make a folder that a later sweep knows as ours."""
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{owner.tag()}-"))
+from unstuck.lab.job import forget_live
+from unstuck.lab.owner import MARKER, PREFIX
 
 
 def sweep() -> list[str]:
@@ -55,7 +49,8 @@ def _folders() -> int:
         if not owner.alive(path.name.removeprefix(PREFIX))
     ]
     for path in left:
-        for link in path.glob("**/live-*"):
+        # A job's own temporary folder has a link to its run directory, wherever that is.
+        for link in (*path.glob("**/live-*"), *path.glob("**/run/live-*")):
             forget_live(link.parent)
         shutil.rmtree(path, ignore_errors=True)
     return len(left)

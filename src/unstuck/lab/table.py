@@ -1,4 +1,4 @@
-"""The score for people: tables, then what was wrong and what did not count, a line each."""
+"""The score as tables, followed by a line for each run that was wrong or did not count."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ _MOST_COLUMNS = 8
 
 
 def report(score: Score, machine: Mapping[str, str | int | float]) -> RenderableType:
-    """Lay the whole score out."""
+    """Render the whole score."""
     parts: list[RenderableType] = [rows(score.rows, machine)]
     if len(score.confusion) > 1:
         parts.append(confusion(score.confusion))
@@ -26,7 +26,7 @@ def report(score: Score, machine: Mapping[str, str | int | float]) -> Renderable
 
 
 def rows(all_rows: Iterable[Row], machine: Mapping[str, str | int | float]) -> Table:
-    """Lay out one line a scenario."""
+    """Render one row per scenario."""
     on = f"{machine['cores']} cores, load {machine['load']} before, torch {machine['torch']}"
     table = Table(title=on, title_justify="left")
     table.add_column("scenario", no_wrap=True)
@@ -48,7 +48,7 @@ def rows(all_rows: Iterable[Row], machine: Mapping[str, str | int | float]) -> T
 
 
 def confusion(matrix: Mapping[str, Mapping[str, int]]) -> Table:
-    """Lay out what was right against what was said."""
+    """Render expected against reported causes."""
     said = sorted({cause for counts in matrix.values() for cause in counts} - {NOTHING})
     columns = [*said, *([NOTHING] if any(NOTHING in c for c in matrix.values()) else [])]
     if len(columns) > _MOST_COLUMNS:
@@ -65,7 +65,7 @@ def confusion(matrix: Mapping[str, Mapping[str, int]]) -> Table:
 
 
 def _confusion_in_words(matrix: Mapping[str, Mapping[str, int]]) -> Table:
-    """Lay out a matrix that is too wide for a terminal: most of its cells are empty anyway."""
+    """Render a matrix that is too wide for a terminal as a list: most cells are empty."""
     table = Table("right cause", "cause named", title="runs by cause", title_justify="left")
     for expected, counts in matrix.items():
         right = {*expected.split(" or ")}
@@ -97,7 +97,7 @@ def _latencies(score: Score) -> Iterable[Table]:
 
 
 def summary(score: Score) -> str:
-    """Put the score into a few sentences."""
+    """Summarize the score in a sentence."""
     parts = [f"{score.right} of {score.runs} runs right in every way"]
     if score.culprits_asked:
         parts.append(f"culprit exact in {score.culprits_right} of {score.culprits_asked}")
@@ -116,7 +116,7 @@ def _not_counted(run: Run) -> str:
 
 
 def listing(scenarios: Iterable[Scenario], why_not: Mapping[str, str]) -> Table:
-    """Lay out what there is and what can be run here."""
+    """Render all scenarios and whether they can run here."""
     table = Table()
     for heading in ("scenario", "kind", "right cause", "fault", "hosts", "here"):
         table.add_column(heading, no_wrap=heading in ("scenario", "kind"))

@@ -1,4 +1,4 @@
-"""What a fault can reach: the ranks, launchers and hosts of one running job."""
+"""What a fault can affect: the ranks, launchers and hosts of a running job."""
 
 import contextlib
 import os
@@ -10,31 +10,31 @@ from unstuck.errors import JobOverdueError, LabError
 from unstuck.lab.cgroups import Cgroup
 from unstuck.lab.hosts import Hosts
 from unstuck.lab.job import Job
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 
 
 @dataclass(frozen=True)
 class World:
-    """One job as it runs: one `Job` a host, and the hosts where there are several."""
+    """A running job: one `Job` per host, and the hosts if there are several."""
 
     folder: Path
     jobs: tuple[Job, ...]
     hosts: Hosts | None = None
     group: Cgroup | None = None
-    """The control group that the job was started in, if its fault asked for one."""
+    """The control group in which the job was started, if its fault needs one."""
 
     def need_hosts(self) -> Hosts:
-        """Give the hosts.
+        """Return the hosts.
 
         Raises:
-            LabError: the scenario did not ask for any.
+            LabError: the scenario has none.
         """
         if self.hosts is None:
-            raise LabError("this fault needs hosts", hint="give the scenario `hosts = 2`")
+            raise LabError("this fault needs hosts", hint="set `hosts = 2` in the scenario")
         return self.hosts
 
     def ranks(self) -> dict[int, int]:
-        """Map each rank that lives to its process, not to the children that inherit its name."""
+        """Map each live rank to its process, not to children that inherit its environment."""
         pids = (pid for job in self.jobs for pid in job.pids())
         found = {pid: rank for pid in pids if (rank := _rank(pid)) is not None}
         return {
@@ -44,7 +44,7 @@ class World:
         }
 
     def pid(self, rank: int) -> int:
-        """Give the process of one rank.
+        """Return the process of one rank.
 
         Raises:
             JobOverdueError: it has none.
@@ -55,7 +55,7 @@ class World:
             raise JobOverdueError(f"rank {rank} has no process") from None
 
     def launcher(self, host: int = 0) -> int:
-        """Give the torchrun of one host: the parent of its ranks."""
+        """Return the torchrun of one host: the parent of its ranks."""
         own = self.jobs[host].pids()
         for pid in self.ranks().values():
             stat = procfs.stat(pid)
@@ -65,18 +65,18 @@ class World:
 
 
 class Watched:
-    """Knows the moment a process ends, whoever its parent is."""
+    """Notices when a process ends, whoever its parent is."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._file = os.pidfd_open(pid)
 
     def ended(self) -> bool:
-        """Say whether it has ended; a zombie has."""
+        """Tell whether it has ended; zombies have."""
         return self._file < 0 or bool(select.select([self._file], [], [], 0)[0])
 
     def close(self) -> None:
-        """Let go of it."""
+        """Stop watching."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

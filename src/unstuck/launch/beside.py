@@ -1,7 +1,7 @@
 """The process that `unstuck.watch()` starts beside the ranks of a node.
 
 It does what `unstuck run` does around a job, but without the job: it starts the agent and,
-where the hub belongs here, the hub; starts them again when they die; and ends with the ranks.
+where the hub belongs here, the hub; restarts them when they die; and ends with the ranks.
 """
 
 import argparse
@@ -10,25 +10,26 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
+from unstuck.clock import SYSTEM, Clock
 from unstuck.console import say
 from unstuck.errors import UnstuckError
 from unstuck.launch import rundir
 from unstuck.launch.command import LaunchCommand
 from unstuck.launch.hubplace import find
+from unstuck.launch.leftovers import lives
 from unstuck.launch.watchers import Watchers
 from unstuck.observe.probe.page import PageReader
-from unstuck.observe.probe.watch import LOCK
+from unstuck.script.watch import LOCK
 
 _CHECK_EVERY = 0.25
-_COME_WITHIN = 60.0
-"""A rank that asked for us shows itself when it has imported torch."""
+_START_WITHIN = 60.0
+"""A rank that asked for us has a page once it has imported torch."""
 _BACK_WITHIN = 10.0
-"""Where ranks did not leave in order, their launcher may start them again."""
+"""Where ranks did not leave in order, their launcher may restart them."""
 _LEFT = 0.5
 
 
@@ -54,10 +55,11 @@ def describe(script: str, env: Mapping[str, str]) -> LaunchCommand:
 class Beside:
     """The agent and hub of a node for as long as ranks live."""
 
-    def __init__(self, live: Path, watchers: Watchers) -> None:
+    def __init__(self, live: Path, watchers: Watchers, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._live = live
         self._watchers = watchers
-        self._seen = time.monotonic() + _COME_WITHIN
+        self._seen = clock.monotonic() + _START_WITHIN
         self._left = False
         """All ranks had left in order when their pages were last there."""
 
@@ -67,18 +69,18 @@ class Beside:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         self._watchers.start()
-        while self._goes_on(time.monotonic()):
-            time.sleep(_CHECK_EVERY)
+        while self._goes_on(self._clock.monotonic()):
+            self._clock.sleep(_CHECK_EVERY)
             self._watchers.check()
         self._watchers.finish()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        """Whoever ends the job is not to be told that its ranks die."""
-        self._watchers.tell("stopping")
+        """Deaths are expected when somebody ends the job."""
+        self._watchers.send("stopping")
 
     def _goes_on(self, now: float) -> bool:
         pages = list(self._live.glob("rank-*.page"))
-        if any(_lives(page) for page in pages):
+        if any(lives(_pid(page)) for page in pages):
             self._seen = now
         # An agent whose parent was killed removes the pages of its ranks when these have ended.
         if pages:
@@ -86,12 +88,8 @@ class Beside:
         return now - self._seen < (_LEFT if self._left else _BACK_WITHIN)
 
 
-def _lives(page: Path) -> bool:
-    pid = int(page.name.split(".")[1])
-    with contextlib.suppress(OSError, IndexError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state not in "ZX"
-    return False
+def _pid(page: Path) -> int:
+    return int(page.name.split(".")[1])
 
 
 def _phase(page: Path) -> str:
@@ -119,7 +117,7 @@ def main() -> int:
     try:
         _run(options)
     except UnstuckError as error:
-        say(f"{error.message}; the job runs on, unwatched. {error.hint}".strip())
+        say(f"{error.message}; the job continues, unwatched. {error.hint}".strip())
         return error.exit_code
     finally:
         _clear(options.live, everything=True)
@@ -132,26 +130,23 @@ def _run(options: argparse.Namespace) -> None:
     place = find(command, options.hub, os.environ)
     directory = rundir.create(options.run_dir, command.name)
     watchers = Watchers(directory, options.live, host, place, command.argv)
-    short = directory.relative_to(Path.cwd()) if directory.is_relative_to(Path.cwd()) else directory
-    where = short if place.listener else f"the hub at {place.host}:{place.port}"
-    say(f"watching; incidents go to {where}")
+    say(f"watching; incidents go to {place.stores_in(directory)}")
     try:
         Beside(options.live, watchers).run()
     finally:
-        if place.listener is not None:
-            place.listener.close()
+        place.close()
 
 
 def _clear(live: Path, *, everything: bool = False) -> None:
     """Delete what ranks left that are gone; `everything`: all of it, if none is left."""
     for page in live.glob("rank-*.page"):
-        if not _lives(page):
+        if not lives(_pid(page)):
             for file in live.glob(f"{page.name.removesuffix('.page')}.*"):
                 file.unlink(missing_ok=True)
     if everything and not list(live.glob("rank-*.page")):
         for file in (*live.glob("rank-*"), *live.glob("agent.*"), live / LOCK):
             file.unlink(missing_ok=True)
-        # Not with what a rank may have put there in this moment.
+        # Not with what a rank may have put there just now.
         with contextlib.suppress(OSError):
             live.rmdir()
 

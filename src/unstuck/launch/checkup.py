@@ -3,17 +3,17 @@
 import contextlib
 import re
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 
+from unstuck.clock import SYSTEM
 from unstuck.console import say
-from unstuck.diagnose.knobs import judge
-from unstuck.model.knob import KnobNote, NoteKind
-from unstuck.observe.settings import command
+from unstuck.diagnose.timeouts import judge
+from unstuck.model.timeouts import KnobNote, NoteKind
+from unstuck.observe.timeouts import command
 
 
-def tell(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Say in one line what does nothing or contradicts; nothing when all is well.
+def report(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Say in one line which timeout has no effect or contradicts another; nothing if all is well.
 
     The job runs already and does not wait for this. Whatever fails here is not the job's fault,
     and `unstuck timeouts` would say it in full.
@@ -25,7 +25,7 @@ def tell(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 def sum_up(argv: Sequence[str], env: Mapping[str, str]) -> str:
     """Return the line; empty when there is nothing to say."""
-    found = judge(command.read(argv, env, time.time()))
+    found = judge(command.read(argv, env, SYSTEM.time()))
     wrong = [note for note in found.notes if note.kind is not NoteKind.HINT]
     if not wrong:
         return ""

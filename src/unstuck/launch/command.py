@@ -5,12 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unstuck.errors import UserError
-from unstuck.observe.settings.commandline import (
-    option,
-    python_script,
-    split,
-    torchrun_arguments,
-)
+from unstuck.observe.timeouts.launch_options import option, python_script, split, torchrun_arguments
 
 
 class LaunchCommand(NamedTuple):
@@ -26,7 +21,7 @@ class LaunchCommand(NamedTuple):
     job: str
     """What tells this job from another one with the same rendezvous host."""
     max_restarts: int | None = None
-    """How often the launcher starts its ranks again; None: it never does."""
+    """How often the launcher restarts its ranks; None: it never does."""
     nodes: int = 0
     """How many nodes the launcher waits for before it starts a rank; 0 if it does not wait."""
 

@@ -17,9 +17,10 @@ import secrets
 import socket
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
-from unstuck.collect.uplink import introduce
+from unstuck.collect.agent.uplink import introduce
 from unstuck.errors import UserError, WorldError
 from unstuck.launch.command import LaunchCommand
 
@@ -34,6 +35,17 @@ class HubPlace(NamedTuple):
     port: int
     token: str
     listener: socket.socket | None
+
+    def stores_in(self, run: Path) -> str:
+        """Say where incidents are stored, as a person would look it up from here."""
+        if self.listener is None:
+            return f"the hub at {self.host}:{self.port}"
+        return str(run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run)
+
+    def close(self) -> None:
+        """Stop listening, if the hub is here."""
+        if self.listener is not None:
+            self.listener.close()
 
 
 def find(command: LaunchCommand, asked: str | None, env: Mapping[str, str]) -> HubPlace:
@@ -92,7 +104,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _check_existing(host: str, port: int, token: str, *, ours: str) -> None:
-    """Refuse early what would never work; a hub that is not up yet is no reason to wait."""
+    """Refuse early what could never work; a hub that is not up yet is no reason to wait."""
     try:
         asyncio.run(_try(host, port, token))
     except PermissionError as error:

@@ -1,28 +1,31 @@
-"""Processes of a job that cannot, or should not, live on after its end was asked for."""
+"""Processes of a job that cannot, or should not, outlive the request to end it."""
 
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
 
+from unstuck.clock import SYSTEM, Clock
+from unstuck.model.liveness import is_stopped
 from unstuck.model.rank import RankState
-from unstuck.observe.node import procfs
-from unstuck.observe.node.ranks import STALE, RankWatcher
+from unstuck.observe.node.evidence import STALE
+from unstuck.observe.node.process import procfs
+from unstuck.observe.node.ranks import RankWatcher
 
 MARK = "UNSTUCK_RUN"
-"""The variable by which every process of a job can be found, whoever its parent is now."""
+"""The variable by which every process of a job can be found, whatever its parent is now."""
 
 
-class Deaf:
-    """Finds ranks that cannot hear SIGTERM: stopped, or stuck where no handler runs.
+class Unresponsive:
+    """Finds ranks that cannot handle SIGTERM: stopped, or stuck where no handler runs.
 
-    torchrun gives every rank 30 s after SIGTERM. A rank whose Python handler cannot run
-    would only waste them; one that does run its handler is left to torchrun's patience.
+    torchrun gives every rank 30 s after SIGTERM. A rank whose Python handler cannot run would
+    only waste them; one that does run its handler has the time that torchrun gives it.
     """
 
-    def __init__(self, live: Path) -> None:
-        now = time.monotonic()
+    def __init__(self, live: Path, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        now = clock.monotonic()
         self._watchers: list[RankWatcher] = []
         for page in live.glob("rank-*.page"):
             with contextlib.suppress(OSError, ValueError):
@@ -30,15 +33,10 @@ class Deaf:
         self._before = {w.pid: w.look(now) for w in self._watchers}
 
     def end(self) -> None:
-        """Kill the deaf ones, judged by what they did since this object was made."""
+        """Kill them, judged by what they did since this object was made."""
         for watcher in self._watchers:
-            now = watcher.look(time.monotonic())
-            alive = procfs.stat(watcher.pid)
-            if (
-                alive is not None
-                and alive.state not in "ZX"
-                and _deaf(self._before[watcher.pid], now)
-            ):
+            now = watcher.look(self._clock.monotonic())
+            if lives(watcher.pid) and is_unresponsive(self._before[watcher.pid], now):
                 kill(watcher.pid)
 
     def close(self) -> None:
@@ -47,8 +45,9 @@ class Deaf:
             watcher.close(remove=False)
 
 
-def _deaf(before: RankState, now: RankState) -> bool:
-    if now.process.state in ("T", "t", "F"):
+def is_unresponsive(before: RankState, now: RankState) -> bool:
+    """Tell whether a rank cannot run a signal handler, from two looks at it."""
+    if is_stopped(now.process):
         return True
     if now.unobserved:
         return False
@@ -56,6 +55,12 @@ def _deaf(before: RankState, now: RankState) -> bool:
         return True
     blocked = now.in_flight and now.stack == before.stack and now.process.cpu < 0.1
     return blocked and now.stalled_for > STALE
+
+
+def lives(pid: int) -> bool:
+    """Tell whether a process runs, and not only waits to be reaped."""
+    found = procfs.stat(pid)
+    return found is not None and found.state not in "ZX"
 
 
 def of_run(mark: str, but: set[int]) -> list[int]:
@@ -67,18 +72,18 @@ def of_run(mark: str, but: set[int]) -> list[int]:
             with contextlib.suppress(OSError):
                 if needle in Path(f"/proc/{entry.name}/environ").read_bytes():
                     found.append(int(entry.name))
-    return [pid for pid in found if (s := procfs.stat(pid)) and s.state not in "ZX"]
+    return [pid for pid in found if lives(pid)]
 
 
-def end_all(mark: str, but: set[int], grace: float = 2.0) -> int:
+def end_all(mark: str, but: set[int], grace: float = 2.0, clock: Clock = SYSTEM) -> int:
     """End what is left of a run: SIGTERM, then SIGKILL. Return how many there were."""
     victims = of_run(mark, but)
     for pid in victims:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + grace
-    while victims and time.monotonic() < deadline:
-        time.sleep(0.05)
+    deadline = clock.monotonic() + grace
+    while victims and clock.monotonic() < deadline:
+        clock.sleep(0.05)
         if not of_run(mark, but):
             return len(victims)
     for pid in of_run(mark, but):
@@ -87,6 +92,6 @@ def end_all(mark: str, but: set[int], grace: float = 2.0) -> int:
 
 
 def kill(pid: int) -> None:
-    """Send SIGKILL, which also a stopped process obeys."""
+    """Send SIGKILL, which ends a stopped process too."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

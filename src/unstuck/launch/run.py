@@ -12,7 +12,7 @@ import msgspec
 
 import unstuck
 from unstuck.act.instructions import Instructions
-from unstuck.act.rules import Policy
+from unstuck.act.policy import Policy
 from unstuck.console import say
 from unstuck.launch import checkup, leftovers, rundir
 from unstuck.launch.command import LaunchCommand, understand
@@ -38,7 +38,7 @@ def run(
     """Run a launch command under watch and return its exit code.
 
     A `policy` that acts may end it with one of the exit codes 80-89. A rank that dies in a
-    training with `@unstuck.resilient` is started again by itself, up to `respawn` times.
+    training with `@unstuck.resilient` is restarted alone, up to `respawn` times.
 
     Example:
         run(["torchrun", "--nproc-per-node=4", "train.py"], run_dir=Path("out"))
@@ -61,33 +61,27 @@ def run(
             recovery=recovery,
         )
         env = environment(os.environ, live.path, obeys=recovery is not None, respawn=respawn)
-        where = _short(directory) if place.listener else f"the hub at {place.host}:{place.port}"
-        greet = partial(_greet, f"watching; incidents go to {where}", argv)
+        greet = partial(_greet, f"watching; incidents go to {place.stores_in(directory)}", argv)
         return Supervisor(command.argv, env, watchers, greet).run()
     finally:
         live.remove()
-        if place.listener is not None:
-            place.listener.close()
+        place.close()
 
 
-def _greet(words: str, argv: Sequence[str]) -> None:
-    """Say that the job is watched; what its timeouts are worth is found out beside it."""
-    say(words)
-    Thread(target=checkup.tell, args=(argv, dict(os.environ)), daemon=True).start()
+def _greet(text: str, argv: Sequence[str]) -> None:
+    """Say that the job is watched, and check its timeouts in the background."""
+    say(text)
+    Thread(target=checkup.report, args=(argv, dict(os.environ)), daemon=True).start()
 
 
 def _write_recovery(live: Path, command: LaunchCommand, policy: Policy) -> Path | None:
-    """Leave for the hub what may be done; None where nothing may."""
+    """Write down for the hub what may be done; None where nothing may."""
     if not policy.acts and not policy.has(Action.NOTIFY):
         return None
     path = live / "recovery.json"
     recovery = Instructions(secrets.token_hex(8), policy, command.max_restarts, command.nodes or 1)
     path.write_bytes(msgspec.json.encode(recovery))
     return path
-
-
-def _short(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def environment(

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from unstuck.collect.hands import STOP_FILE
+from unstuck.clock import SYSTEM, Clock
+from unstuck.collect.agent.orders import STOP_FILE
 from unstuck.console import say
 from unstuck.errors import UserError
 from unstuck.launch import leftovers
@@ -22,7 +22,7 @@ _PASSED = frozenset({signal.SIGUSR1, signal.SIGUSR2})
 _WATCHED = _ENDING | _PASSED | {signal.SIGCHLD, signal.SIGALRM}
 _FROM_TERMINAL = 0x80
 """si_code of a signal that the kernel made, as Ctrl-C does."""
-_DEAF_AFTER = 2.0
+_UNRESPONSIVE_AFTER = 2.0
 _GIVE_UP_AFTER = 35.0
 """torchrun itself kills its ranks 30 s after SIGTERM."""
 
@@ -33,7 +33,7 @@ class Stop(Struct, frozen=True):
     code: int
     why: str = ""
     grace: float = 0.0
-    """So many seconds it may take to end by itself."""
+    """How many seconds it may take to end by itself."""
 
 
 def read_stop(live: Path) -> Stop | None:
@@ -53,20 +53,22 @@ class Supervisor:
         env: Mapping[str, str],
         watchers: Watchers,
         greet: Callable[[], None],
+        clock: Clock = SYSTEM,
     ) -> None:
         """Prepare; `greet` is called once the command has really started."""
         self._argv = argv
         self._greet = greet
+        self._clock = clock
         self._env = env
         self._watchers = watchers
         self._mark = env[leftovers.MARK]
         self._live = Path(env["UNSTUCK_LIVE_DIR"])
         self._shares_terminal = os.isatty(0)
         self._pid = 0
-        self._asked_at: float | None = None
-        self._deaf: leftovers.Deaf | None = None
+        self._end_requested_at: float | None = None
+        self._unresponsive: leftovers.Unresponsive | None = None
         self._stop: Stop | None = None
-        self._stop_heard = 0.0
+        self._stop_seen = 0.0
         self._obeys = env.get("UNSTUCK_OBEY") == "1"
 
     def run(self) -> int:
@@ -116,7 +118,7 @@ class Supervisor:
             info = _next_signal(0.25)
             if info is not None and info.si_signo != signal.SIGCHLD:
                 self._pass_on(signal.Signals(info.si_signo), info.si_code)
-            self._heed_stop()
+            self._obey_stop()
             self._escalate()
             done = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if done is not None:
@@ -124,49 +126,49 @@ class Supervisor:
             self._watchers.check()
 
     def _reap(self) -> int:
-        """Reap the command, after its exit code was told: it may be a rank itself."""
+        """Reap the command, after its exit code was passed on: it may be a rank itself."""
         done = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-        if done is None:  # cannot be: without WNOHANG it waits
+        if done is None:  # impossible: without WNOHANG it waits
             return 1
         code = done.si_status if done.si_code == os.CLD_EXITED else -done.si_status
-        self._watchers.tell("exit", self._pid, code)
+        self._watchers.send("exit", self._pid, code)
         os.waitpid(self._pid, 0)
         return code
 
     def _pass_on(self, number: signal.Signals, code: int) -> None:
         if number in _ENDING:
-            self._note_the_end_was_asked_for()
+            self._note_end_requested()
         if not (self._shares_terminal and code == _FROM_TERMINAL):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
 
-    def _heed_stop(self) -> None:
+    def _obey_stop(self) -> None:
         """End the command when a policy says so, as gently as a person would."""
-        if self._asked_at is not None or not self._obeys:
+        if self._end_requested_at is not None or not self._obeys:
             return
         if self._stop is None:
             self._stop = read_stop(self._live)
-            self._stop_heard = time.monotonic()
-        if self._stop is not None and time.monotonic() - self._stop_heard >= self._stop.grace:
-            self._note_the_end_was_asked_for()
+            self._stop_seen = self._clock.monotonic()
+        if self._stop is not None and self._clock.monotonic() - self._stop_seen >= self._stop.grace:
+            self._note_end_requested()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGTERM)
 
-    def _note_the_end_was_asked_for(self) -> None:
-        self._watchers.tell("stopping")
-        if self._asked_at is None:
-            self._asked_at = time.monotonic()
-            self._deaf = leftovers.Deaf(self._live)
+    def _note_end_requested(self) -> None:
+        self._watchers.send("stopping")
+        if self._end_requested_at is None:
+            self._end_requested_at = self._clock.monotonic()
+            self._unresponsive = leftovers.Unresponsive(self._live, self._clock)
         else:
             self._kill_everything()
 
     def _escalate(self) -> None:
         """Every step towards the end has a limit; the last one always ends."""
-        if self._asked_at is None:
+        if self._end_requested_at is None:
             return
-        elapsed = time.monotonic() - self._asked_at
-        if self._deaf is not None and elapsed > _DEAF_AFTER:
-            self._deaf.end()
+        elapsed = self._clock.monotonic() - self._end_requested_at
+        if self._unresponsive is not None and elapsed > _UNRESPONSIVE_AFTER:
+            self._unresponsive.end()
         if elapsed > _GIVE_UP_AFTER:
             self._kill_everything()
 
@@ -176,13 +178,13 @@ class Supervisor:
 
     def _clean_up(self, code: int) -> None:
         """After an ordinary end, ranks that outlive the launcher are watched to their own end."""
-        if self._deaf is not None:
-            self._deaf.close()
-        if self._asked_at is None and code >= 0:
+        if self._unresponsive is not None:
+            self._unresponsive.close()
+        if self._end_requested_at is None and code >= 0:
             self._wait_for_ranks()
         else:
             count = leftovers.end_all(self._mark, self._ours())
-            if count and self._asked_at is None:
+            if count and self._end_requested_at is None:
                 say(f"ended {count} processes that outlived {self._argv[0]}")
         self._watchers.finish()
 
@@ -190,7 +192,7 @@ class Supervisor:
         while self._living_ranks():
             info = _next_signal(0.25)
             if info is not None and info.si_signo in _ENDING:
-                self._watchers.tell("stopping")
+                self._watchers.send("stopping")
                 leftovers.end_all(self._mark, self._ours())
             self._watchers.check()
 
@@ -203,7 +205,7 @@ class Supervisor:
 
 
 def _next_signal(patience: float) -> signal.struct_siginfo | None:
-    """Wait for a watched signal; None when none came in time.
+    """Wait for a watched signal; None when none arrived in time.
 
     Not by sigtimedwait: where this process is stopped and continued meanwhile (Ctrl-Z, a
     suspended Slurm job), Python returns uninitialised memory from it.

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Controls(Struct, frozen=True, omit_defaults=True):
-    """How patient diagnosis is told to be at this moment."""
+    """How patient diagnosis should be at this moment."""
 
     paused_left: float = 0.0
     """Seconds until stalls are judged again; 0: they are. Deaths are named all the same."""

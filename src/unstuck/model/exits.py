@@ -10,31 +10,31 @@ class Exit(IntEnum):
     """Each says what to do next; the verdict in the run directory says why."""
 
     RETRY = 80
-    """Start the job again as it is."""
+    """Restart the job as it is."""
     WITHOUT_NODE = 81
-    """Start it again without the nodes that are named in `excluded.json`."""
+    """Restart it without the nodes that are named in `excluded.json`."""
     CODE = 82
-    """Do not start it again: the script or its data must change first."""
+    """Do not restart it: the script or its data must change first."""
     SETTINGS = 83
-    """Do not start it again: a setting must change first."""
+    """Do not restart it: a setting must change first."""
     PERSON = 84
-    """Do not start it again before somebody has looked."""
+    """Do not restart it before a person has looked at it."""
     STORM = 85
-    """Given up: it was restarted again and again and got no further."""
+    """Given up: it was restarted several times without progress."""
     LEFT = 86
-    """This node has left the job, which may go on without it: excluded, or cut off."""
+    """This node has left the job, which may continue without it: excluded, or cut off."""
 
 
 ADVICE = {
-    Exit.RETRY: "start the job again as it is",
-    Exit.WITHOUT_NODE: "start the job again without the excluded nodes",
-    Exit.CODE: "do not start it again before the script or its data was changed",
-    Exit.SETTINGS: "do not start it again before the setting was changed",
-    Exit.PERSON: "do not start it again before somebody has looked",
-    Exit.STORM: "do not start it again: restarts did not help",
-    Exit.LEFT: "this node has left the job; the others may go on",
+    Exit.RETRY: "restart the job as it is",
+    Exit.WITHOUT_NODE: "restart the job without the excluded nodes",
+    Exit.CODE: "do not restart it before the script or its data is changed",
+    Exit.SETTINGS: "do not restart it before the setting is changed",
+    Exit.PERSON: "do not restart it before a person has looked at it",
+    Exit.STORM: "do not restart it: restarts did not help",
+    Exit.LEFT: "this node has left the job; the others may continue",
 }
-"""What each code tells a scheduler, in words."""
+"""What each code means for a scheduler."""
 
 STOP_WORDS = {
     "retry": Exit.RETRY,

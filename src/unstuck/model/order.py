@@ -1,4 +1,4 @@
-"""What the hub may tell an agent to do to the ranks of its node."""
+"""What the hub may order an agent to do to the ranks of its node."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ class Act(StrEnum):
     """What an order asks for."""
 
     END = "end"
-    """Kill these ranks; torchrun starts them again."""
+    """Kill these ranks; torchrun restarts them."""
     HOOK = "hook"
     """Free these ranks from their collectives and call their `@unstuck.on_stall` hooks."""
     RAISE = "raise"
@@ -19,7 +19,7 @@ class Act(StrEnum):
 
 
 class Target(Struct, frozen=True):
-    """One process of one rank; both must fit, so that no other process is ever hit."""
+    """One process of one rank; both must match, so that no other process is ever hit."""
 
     rank: int
     pid: int

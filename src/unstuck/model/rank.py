@@ -4,9 +4,47 @@ Every duration is in seconds and counts back from the moment the frame was sent,
 so frames of hosts whose clocks disagree can still be merged.
 """
 
-from msgspec import Struct
+from collections.abc import Sequence
+from enum import StrEnum
 
-from unstuck.model.waiting import HostWait
+from msgspec import Struct, structs
+
+from unstuck.model.neighbour import HostWait
+
+
+class ProcessState(StrEnum):
+    """The letter of /proc, and what /proc does not say."""
+
+    RUNNING = "R"
+    SLEEPING = "S"
+    DISK = "D"
+    """Uninterruptible."""
+    STOPPED = "T"
+    TRACED = "t"
+    """Held by a debugger."""
+    ZOMBIE = "Z"
+    DEAD = "X"
+    FROZEN = "F"
+    """Its control group is frozen."""
+    GONE = "gone"
+    OTHER = "?"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ProcessState":  # noqa: ARG003 - any other letter
+        return cls.OTHER
+
+
+class Phase(StrEnum):
+    """How far a rank's process has come."""
+
+    BORN = "born"
+    """torch is not imported yet."""
+    START = "start"
+    INIT = "init"
+    """In init_process_group."""
+    RUN = "run"
+    EXCEPTION = "exception"
+    EXIT = "exit"
 
 
 class CodeLine(Struct, frozen=True, omit_defaults=True):
@@ -68,13 +106,25 @@ class GroupProgress(Struct, frozen=True, omit_defaults=True):
     timeout: float = 0.0
     """Seconds that its operations may take, as torch has it; 0 if not known."""
 
+    def with_operations(
+        self, operations: Sequence[Operation], enqueued: int, most: int
+    ) -> "GroupProgress":
+        """Return the exact progress that these operations, oldest first, show; keep `most`."""
+        pending = [one for one in operations if not one.done]
+        return structs.replace(
+            self,
+            enqueued=enqueued,
+            completed=pending[0].number - 1 if pending else enqueued,
+            pending=tuple(pending[:most]),
+            recent=tuple(one for one in operations if one.done)[-most:],
+        )
+
 
 class Process(Struct, frozen=True, omit_defaults=True):
     """The operating system's view of a rank's process and its main thread."""
 
     pid: int
-    state: str = "?"
-    """The letter of /proc: R S D T t Z X; F when its control group is frozen; or `gone`."""
+    state: ProcessState = ProcessState.OTHER
     waits_in: str = ""
     """Kernel function the main thread sleeps in (/proc wchan), where readable."""
     cpu: float = 0.0
@@ -179,9 +229,7 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     local_rank: int = 0
     unobserved: str = ""
     """Why the inside of this rank cannot be seen; empty when it can."""
-    phase: str = "start"
-    """How far the process has come: `born` (before torch was imported), `start`, `init`, `run`,
-    `exception`, `exit`."""
+    phase: Phase = Phase.START
     step: int = 0
     sections: tuple[str, ...] = ()
     section_left: float | None = None
@@ -219,6 +267,8 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     crashed_in: str = ""
     """The kind of thread in which a fatal signal arose: `python`, whose frames `stack` has then,
     or `native`, one that runs no Python code; empty if not known."""
+    handling: str = ""
+    """The exception that the main thread is handling, as in a `finally` that cleans up."""
     exit_asked: int | None = None
     """The code that its script gave to sys.exit, known before the process has ended."""
     recorder_age: float | None = None

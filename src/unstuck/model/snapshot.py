@@ -3,12 +3,16 @@
 from msgspec import Struct
 
 from unstuck.model.controls import Controls
-from unstuck.model.host import PeerLink, Pressure
+from unstuck.model.frame import NodeReport
 from unstuck.model.rank import RankState
 
+SILENT_AFTER = 3.0
+"""Seconds without a frame after which a node is silent where nothing was learned of it: three
+frames are missing. A verdict never calls a node silent sooner unless a peer misses it as well."""
 
-class NodeState(Struct, frozen=True, omit_defaults=True):
-    """What the hub knows of one agent."""
+
+class NodeState(NodeReport, frozen=True, omit_defaults=True):
+    """What the hub knows of one agent; see `model/liveness.py` for what follows from it."""
 
     node: str
     host: str
@@ -17,29 +21,11 @@ class NodeState(Struct, frozen=True, omit_defaults=True):
     disconnected: bool = False
     """Its connection was closed by the other side: the agent died, but its host answered."""
     kernel_answers: bool = False
-    """It is silent, but its kernel confirms what is sent to it: only its processes do not run."""
+    """It is silent, but its kernel acknowledges what is sent: only its processes do not run."""
     steady_for: float | None = None
-    """For how long its frames had come without a gap when the last one came."""
-    pressure: Pressure = Pressure()
-    links: tuple[PeerLink, ...] = ()
-    """Its own view of the other agents; as old as its last frame."""
-    cut_off_for: float = 0.0
-    """It came back after this long without the hub, alive all the time."""
-    unheard: tuple[str, ...] = ()
-    """Hosts from which nothing came to it in that time."""
-    heard: tuple[str, ...] = ()
-    """Hosts that it heard all the time."""
-    nodes_wanted: int = 0
-    """How many nodes its launch command waits for; 0 if it does not say."""
-    empty_for: float = 0.0
-    """How long its launch command has run without any rank having shown itself."""
-    launcher_exit: int | None = None
-    """How its launch command ended: exit status, or minus the signal; None while it runs."""
-    launcher_gone_for: float = 0.0
-    stopping: bool = False
-    ended: bool = False
-    suspect_after: float = 3.0
-    """So long a silence is not usual for it: learned from how its frames came until then."""
+    """For how long its frames had arrived without a gap when the last one did."""
+    suspect_after: float = SILENT_AFTER
+    """A silence longer than this is unusual for it: learned from how its frames arrived."""
 
 
 class Snapshot(Struct, frozen=True, omit_defaults=True):

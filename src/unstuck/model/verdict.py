@@ -4,7 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from unstuck.model.evidence import EvidenceRequest
+from unstuck.model.doing import Activity
+from unstuck.model.requests import EvidenceRequest
 
 SCHEMA = "unstuck.verdict/1"
 
@@ -60,6 +61,10 @@ class Culprit(Struct, frozen=True, omit_defaults=True):
     """For how long."""
     cause: Cause | None = None
     """Of this rank, where it is another fault than the verdict's own cause."""
+    kind: str = ""
+    """The kind of `activity`: `asleep`."""
+    activity: Activity | None = None
+    """What `doing` says, as a value; None in what an older unstuck wrote."""
 
 
 class StuckOperation(Struct, frozen=True, omit_defaults=True):
@@ -76,13 +81,25 @@ class StuckOperation(Struct, frozen=True, omit_defaults=True):
     missing: tuple[int, ...] = ()
 
 
+class Role(StrEnum):
+    """What an observation shows."""
+
+    ROOT = "root"
+    """The fault itself."""
+    VICTIM = "victim"
+    """A rank that waits because of it."""
+    CASCADE = "cascade"
+    """A failure that followed from it."""
+    CONTEXT = "context"
+
+
 class Evidence(Struct, frozen=True):
-    """One observation the verdict rests on. `role`: `root`, `victim`, `cascade` or `context`."""
+    """One observation the verdict rests on."""
 
     source: str
     """Where it was seen: `rank 2: /proc`, `rank 0: flight recorder`, or a file's name."""
     text: str
-    role: str = "context"
+    role: Role = Role.CONTEXT
     file: str = ""
     line: int = 0
 

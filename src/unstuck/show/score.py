@@ -1,99 +1,78 @@
 """Score `unstuck explain` on real failure logs: `python -m unstuck.show.score DIR`.
 
-A case is a JSON file with the `log` that may be seen and the answer that may not
-(`cause_class`, `evidence`). Printed: right, listed, cannot tell, wrong and false alarm by kind
-of evidence, and one line for every case that is not right.
+A case is a JSON file with a `log` and the right answer (`cause_class`, `evidence`), which is only
+used for scoring. Printed are the marks by kind of evidence, and a line for every miss.
 """
 
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
 
-from unstuck.explain.logs import explain_text
+from unstuck.explain.kb.load import load
 from unstuck.model.verdict import Cause, Verdict
+from unstuck.pipelines.logs import explain_text
 
-RIGHT: dict[str, frozenset[Cause]] = {
-    name: frozenset(causes)
-    for name, causes in {
-        "straggler": (Cause.STRAGGLER,),
-        "rank_missing_uneven_work": (Cause.UNEVEN_WORK, Cause.RANK_LEFT_EARLY),
-        "deadlock_mismatched_collective": (
-            Cause.COLLECTIVE_MISMATCH,
-            Cause.ORDER_INVERSION,
-            Cause.HOST_DEADLOCK,
-        ),
-        "node_failure_or_crash": (
-            Cause.NODE_FAILURE,
-            Cause.PROCESS_CRASH,
-            Cause.PROCESS_STOPPED,
-            Cause.STORE_LOST,
-        ),
-        "oom": (Cause.OUT_OF_MEMORY,),
-        "network_partition_or_unreachable": (
-            Cause.NETWORK_PARTITION,
-            Cause.TRANSPORT_STALL,
-            Cause.NODE_FAILURE,
-        ),
-        "network_misconfiguration": (Cause.NETWORK_MISCONFIGURATION,),
-        "rendezvous_or_store": (Cause.NEVER_JOINED, Cause.STORE_LOST),
-        "resource_contention": (Cause.RESOURCE_CONTENTION, Cause.OUT_OF_MEMORY),
-        "hardware_fault": (Cause.HARDWARE_FAULT,),
-        "version_or_software_bug": (Cause.SOFTWARE_BUG,),
-        "timeout_too_short_for_real_work": (Cause.BUSY_ELSEWHERE, Cause.TIMEOUT_TOO_SHORT),
-    }.items()
+RIGHT: dict[str, tuple[Cause, ...]] = {
+    "straggler": (Cause.STRAGGLER,),
+    "rank_missing_uneven_work": (Cause.UNEVEN_WORK, Cause.RANK_LEFT_EARLY),
+    "deadlock_mismatched_collective": (
+        Cause.COLLECTIVE_MISMATCH,
+        Cause.ORDER_INVERSION,
+        Cause.HOST_DEADLOCK,
+    ),
+    "node_failure_or_crash": (
+        Cause.NODE_FAILURE,
+        Cause.PROCESS_CRASH,
+        Cause.PROCESS_STOPPED,
+        Cause.STORE_LOST,
+    ),
+    "oom": (Cause.OUT_OF_MEMORY,),
+    "network_partition_or_unreachable": (
+        Cause.NETWORK_PARTITION,
+        Cause.TRANSPORT_STALL,
+        Cause.NODE_FAILURE,
+    ),
+    "network_misconfiguration": (Cause.NETWORK_MISCONFIGURATION,),
+    "rendezvous_or_store": (Cause.NEVER_JOINED, Cause.STORE_LOST),
+    "resource_contention": (Cause.RESOURCE_CONTENTION, Cause.OUT_OF_MEMORY),
+    "hardware_fault": (Cause.HARDWARE_FAULT,),
+    "version_or_software_bug": (Cause.SOFTWARE_BUG,),
+    "timeout_too_short_for_real_work": (Cause.BUSY_ELSEWHERE, Cause.TIMEOUT_TOO_SHORT),
 }
 NEGATIVE = "not_a_distributed_failure"
 FAMILIES: dict[str, tuple[str, ...]] = {
     "c10d-client-connect": ("tcpstore/client-timeout", "network/numeric-hostname"),
-    "c10d-name-resolution": ("c10d/name-resolution",),
     "collective-mismatch-detail": ("pytorch/detail-mode-mismatch",),
     "cuda-fabric-not-ready": ("cuda/fabric-not-ready-802",),
     "dataloader-killed": ("dataloader/worker-killed",),
     "dataloader-bus-error": ("dataloader/bus-error-shm",),
     "ddp-param-verification": ("ddp/params-verification",),
-    "ddp-ready-twice": ("ddp/ready-twice",),
-    "ddp-unused-parameters": ("ddp/unused-parameters",),
     "elastic-childfailed-sigkill": ("torchrun/sigkill",),
     "elastic-childfailed-sigsegv": ("torchrun/sigsegv",),
     "gloo-collective-mismatch": ("gloo/size-mismatch",),
-    "gloo-connect-full-mesh": ("gloo/connect-full-mesh",),
     "gloo-connection-closed": ("gloo/closed-by-peer", "gloo/reset-by-peer"),
     "gloo-no-interface": ("gloo/no-interface", "network/numeric-hostname"),
-    "gloo-recv-timeout": ("gloo/recv-timeout",),
     "gpu-xid-or-lost": ("gpu/xid", "gpu/pcie-aer", "gpu/xid-application"),
-    "hccl-connect-timeout": ("hccl/connect-timeout",),
-    "hccl-notify-timeout": ("hccl/notify-timeout",),
     "monitored-barrier": ("gloo/monitored-barrier", "gloo/monitored-barrier-victim"),
     "nccl-collective-mismatch": ("nccl/mismatched-collective",),
     "nccl-communicator-aborted": ("nccl/communicator-aborted", "nccl/watchdog-collective-timeout"),
-    "nccl-duplicate-gpu": ("nccl/duplicate-gpu",),
     "nccl-heartbeat-monitor": ("nccl/heartbeat-monitor-stuck",),
-    "nccl-ib-async-event": ("nccl/ib-async-event",),
-    "nccl-ib-completion-error": ("nccl/ib-completion-error",),
-    "nccl-ib-memlock": ("nccl/ib-memlock",),
-    "nccl-ib-qp-setup": ("nccl/ib-qp-setup",),
-    "nccl-no-socket-interface": ("nccl/no-socket-interface",),
     "nccl-remote-error": ("nccl/remote-error", "nccl/socket-call-failed"),
-    "nccl-shm-segment": ("nccl/shm-segment",),
-    "nccl-socket-connect-failed": ("nccl/socket-connect-failed",),
-    "nccl-unhandled-cuda": ("nccl/unhandled-cuda",),
     "nccl-watchdog-timeout": ("nccl/watchdog-collective-timeout",),
     "ofi-efa-error": ("network/ofi-efa",),
-    "ray-actor-died": ("ray/actor-died",),
     "rdzv-closed": ("torchrun/rdzv-closed",),
     "rdzv-connection-error": ("torchrun/rdzv-connection-error", "tcpstore/client-timeout"),
     "rdzv-timeout": ("torchrun/rdzv-timeout",),
-    "rpc-timeout": ("rpc/timeout",),
     "spawn-sigkill": ("pytorch/spawn-process-exited",),
     "store-based-barrier": ("pytorch/store-based-barrier", "pytorch/store-based-barrier-waiting"),
-    "tcpstore-clients-joined": ("tcpstore/clients-joined",),
     "tcpstore-connection-lost": ("tcpstore/remote-closed",),
 }
-"""Signature family of a case -> the records that stand for it."""
+"""Signature family of a case -> its records, unless `domain-slug` is the record `domain/slug`."""
 MARKS = ("right", "listed", "cannot tell", "wrong", "false alarm", "not scored")
 KINDS = ("thread", "log", "inferred")
 
@@ -120,10 +99,17 @@ def score(case: dict[str, str], verdict: Verdict | None) -> Scored:
     return Scored(case["id"], case["evidence"], wanted, answer, got, family(case, verdict))
 
 
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(load().records)
+
+
 def family(case: dict[str, str], verdict: Verdict | None) -> bool | None:
     """Tell whether the verdict rests on a record of the case's signature family."""
-    wanted = FAMILIES.get(case.get("signature_family", ""))
-    if wanted is None:
+    name = case.get("signature_family", "")
+    same = name.replace("-", "/", 1)
+    wanted = FAMILIES.get(name) or ((same,) if same in _known() else ())
+    if not wanted:
         return None
     return verdict is not None and not set(wanted).isdisjoint(verdict.records)
 

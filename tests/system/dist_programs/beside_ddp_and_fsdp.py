@@ -1,4 +1,4 @@
-"""Trains with DDP and FSDP2 while operations time out beside them, and workers are forked."""
+"""Train with DDP and FSDP2 while other operations time out, and workers are forked."""
 
 import time
 
@@ -15,7 +15,7 @@ STEPS = 6
 
 
 def train(model: nn.Module, rank: int, disturb: bool) -> list[float]:
-    """Take some steps; in the middle of each one rank is late for something on another group."""
+    """Run a few steps; in the middle of each, a rank is late for an operation on another group."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     losses: list[float] = []
     for step in range(STEPS):
@@ -67,7 +67,7 @@ if __name__ == "__main__":
     for wrap in (DistributedDataParallel, sharded):
         quiet = train(wrap(network()), own, disturb=False)
         assert train(wrap(network()), own, disturb=True) == quiet, wrap
-        # One string: torchrun's ranks are unbuffered, and print writes each of its arguments alone.
+        # One string: the ranks' output is unbuffered, and print writes each argument separately.
         print(f"{wrap.__name__} undisturbed", flush=True)
     with dist.deadline(60):
         assert train(DistributedDataParallel(network()), own, disturb=False)

@@ -1,4 +1,4 @@
-"""Ends in the middle of everything that a timeout can leave behind; rank 1 never comes."""
+"""Exit with everything that a timeout can leave behind; rank 1 never arrives."""
 
 import sys
 import time

@@ -47,9 +47,14 @@ def test_what_moves_is_only_told():
 
 
 def test_what_may_pass_is_given_time_first():
-    for cause in (Cause.BUSY_ELSEWHERE, Cause.TRANSPORT_STALL, Cause.NEVER_JOINED, Cause.UNKNOWN):
+    for cause in (Cause.TRANSPORT_STALL, Cause.UNKNOWN):
         touching = [act for act in acts(cause) if act not in TELLING]
         assert touching[0] is Action.WAIT
+
+
+def test_what_a_healthy_rank_looks_like_is_only_told():
+    for cause in (Cause.BUSY_ELSEWHERE, Cause.HOST_DEADLOCK, Cause.NEVER_JOINED):
+        assert {*acts(cause)} <= TELLING
 
 
 def test_lost_node_is_left_behind():

@@ -7,14 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstuck.act.defaults import policy
-from unstuck.act.plan import ENDING, NEVER_PASSES, Did, Ground, decide, exit_of, in_a_row, words
-from unstuck.act.rules import Limits, parse_table
+from unstuck.act.plan import (
+    ENDING,
+    NEVER_PASSES,
+    Did,
+    Ground,
+    decide,
+    exit_of,
+    in_a_row,
+    is_proven,
+    words,
+)
+from unstuck.act.policy import Limits, parse_table
 from unstuck.model.action import TELLING, Action, Step
 from unstuck.model.exits import Exit
 from unstuck.model.verdict import Cause, Confidence, Culprit, Verdict
 
 RECOVER = policy(recover=True)
 ONE_NODE = Ground("a/1", 3, ("h",), 1, 5, 20.0)
+LOOKS_WELL = (
+    *((cause, sure) for cause in ("busy-elsewhere", "host-deadlock") for sure in Confidence),
+    *((cause, sure) for cause in ("straggler", "never-joined") for sure in Confidence),
+    *((cause, "likely") for cause in ("collective-mismatch", "uneven-work", "transport-stall")),
+    *((cause, "possible") for cause in ("collective-mismatch", "unknown", "process-stopped")),
+)
 
 
 def verdict(cause: Cause, *ranks: int, host: str = "h", **fields: Any) -> Verdict:
@@ -74,6 +90,7 @@ def test_every_plan_ends_and_holds_its_limits(told: Verdict, past: tuple[Did, ..
     assert acts[-1] is Action.STOP
     assert acts.count(Action.STOP) == 1
     assert exit_of(steps[-1]) in Exit
+    assert is_proven(told)
     assert not told.slowdown
     assert not told.until
     assert not any(did.action is Action.STOP for did in past)
@@ -180,21 +197,40 @@ def test_mismatch_is_stopped_at_once():
     assert touching(plan.steps) == ["stop:code"]
 
 
+@pytest.mark.parametrize(("cause", "confidence"), LOOKS_WELL)
+def test_what_a_healthy_rank_can_look_like_is_reported_only(cause: str, confidence: str):
+    told = verdict(Cause(cause), confidence=Confidence(confidence))
+    plan = decide(told, RECOVER, (), ONE_NODE)
+    assert touching(plan.steps) == []
+    assert {step.action for step in plan.steps} == TELLING
+
+
+@pytest.mark.parametrize("cause", ["process-crash", "out-of-memory", "node-failure"])
+def test_whoever_is_gone_is_lost_even_if_the_reason_is_in_doubt(cause: str):
+    told = verdict(Cause(cause), confidence=Confidence.LIKELY)
+    assert touching(decide(told, RECOVER, (), ONE_NODE).steps)
+
+
+def test_policy_that_names_the_cause_acts_on_it_all_the_same():
+    named = policy(recover=True, on=("host-deadlock=report,restart:2,stop",))
+    likely = verdict(Cause.HOST_DEADLOCK, confidence=Confidence.LIKELY)
+    assert touching(decide(likely, named, (), ONE_NODE).steps) == ["restart:2", "stop:person"]
+
+
 @pytest.mark.parametrize("cause", sorted(NEVER_PASSES))
 def test_doubt_who_is_wrong_does_not_delay_the_stop(cause: Cause):
+    named = policy(recover=True, on=(f"{cause}=report,stop:code",))
     tie = verdict(cause, confidence=Confidence.POSSIBLE)
-    assert touching(decide(tie, RECOVER, (), ONE_NODE).steps) == ["stop:code"]
+    assert touching(decide(tie, named, (), ONE_NODE).steps) == ["stop:code"]
 
 
 def test_doubtful_verdict_must_hold_first():
+    named = policy(recover=True, on=("host-deadlock=checkpoint,restart", "unknown=wait:30m,stop"))
     doubtful = verdict(Cause.HOST_DEADLOCK, confidence=Confidence.POSSIBLE)
-    plan = decide(doubtful, RECOVER, (), ONE_NODE)
+    plan = decide(doubtful, named, (), ONE_NODE)
     assert touching(plan.steps)[:2] == ["wait:60s", "checkpoint:30s"]
-    busy = verdict(Cause.BUSY_ELSEWHERE, confidence=Confidence.POSSIBLE)
-    assert touching(decide(busy, RECOVER, (), ONE_NODE).steps)[:2] == [
-        "wait:1800s",
-        "checkpoint:30s",
-    ]
+    unknown = verdict(Cause.UNKNOWN, confidence=Confidence.POSSIBLE)
+    assert touching(decide(unknown, named, (), ONE_NODE).steps) == ["wait:1800s", "stop:person"]
 
 
 def test_limits_of_a_file_hold():

@@ -12,17 +12,20 @@ from unstuck.model.rank import (
     Failure,
     GroupProgress,
     Operation,
+    Phase,
     PointToPoint,
     Process,
+    ProcessState,
     RankState,
 )
 from unstuck.model.snapshot import NodeState, Snapshot
 
-ALIVE = Process(7, "S")
+GONE = ProcessState.GONE
+ALIVE = Process(7, ProcessState.SLEEPING)
 
 
 def told(state: RankState, **how: Any) -> dict[str, Any]:
-    return answers.tell_ranks([state], 1_000_000.0, **how)["ranks"][str(state.rank)]
+    return answers.about_ranks([state], 1_000_000.0, **how)["ranks"][str(state.rank)]
 
 
 def rank(process: Process = ALIVE, **fields: Any) -> RankState:
@@ -50,7 +53,7 @@ PENDING = GroupProgress("0", (0, 1), 9, 8, pending=(Operation("0", 9, "all_reduc
             "waits in a recv with rank 1",
         ),
         (rank(in_flight=True), "waiting", "waits for others"),
-        (rank(Process(7, "T")), "stopped", "is stopped"),
+        (rank(Process(7, ProcessState.STOPPED)), "stopped", "is stopped"),
         (rank(beat_age=5.0), "frozen", "cannot run Python code at the moment"),
         (rank(left_for=3.0), "left", "has left the job"),
         (
@@ -59,13 +62,13 @@ PENDING = GroupProgress("0", (0, 1), 9, 8, pending=(Operation("0", 9, "all_reduc
             "failed with KeyError: 'x'",
         ),
         (rank(failure=Failure("OSError", "", 2.0)), "failed", "failed with OSError: "),
-        (rank(Process(7, "gone", gone_for=4.0, exit_code=-9)), "gone",
+        (rank(Process(7, GONE, gone_for=4.0, exit_code=-9)), "gone",
          "has ended, killed by signal 9"),
-        (rank(Process(7, "gone", gone_for=4.0, exit_code=3)), "gone", "has ended with exit code 3"),
-        (rank(Process(7, "Z")), "gone", "has ended"),
-        (rank(Process(7, "gone", gone_for=4.0, exit_code=0)), "left", "has left the job"),
-        (rank(Process(7, "gone", gone_for=4.0), phase="exit"), "left", "has left the job"),
-        (rank(unobserved="no page"), "unobserved", "cannot be seen into: no page"),
+        (rank(Process(7, GONE, gone_for=4.0, exit_code=3)), "gone", "has ended with exit code 3"),
+        (rank(Process(7, ProcessState.ZOMBIE)), "gone", "has ended"),
+        (rank(Process(7, GONE, gone_for=4.0, exit_code=0)), "left", "has left the job"),
+        (rank(Process(7, GONE, gone_for=4.0), phase="exit"), "left", "has left the job"),
+        (rank(unobserved="no page"), "unobserved", "cannot be observed: no page"),
     ],
 )  # fmt: skip
 def test_every_state_has_a_word_and_a_phrase(state: RankState, word: str, doing: str):
@@ -76,7 +79,7 @@ def test_every_state_has_a_word_and_a_phrase(state: RankState, word: str, doing:
 def test_rank_of_a_silent_node_is_silent_unless_it_is_known_to_have_ended():
     silent = frozenset({"a"})
     assert told(rank(), silent=silent)["state"] == "silent"
-    assert told(rank(Process(7, "gone", gone_for=1.0)), silent=silent)["state"] == "gone"
+    assert told(rank(Process(7, GONE, gone_for=1.0)), silent=silent)["state"] == "gone"
 
 
 def test_place_is_the_scripts_own_line_or_that_of_its_failure():
@@ -90,13 +93,16 @@ def test_place_is_the_scripts_own_line_or_that_of_its_failure():
 
 def test_who_knows_more_about_a_running_rank_is_asked():
     assert told(rank(), describe=lambda _: "is asleep")["doing"] == "is asleep"
-    assert told(rank(Process(7, "T")), describe=lambda _: "is asleep")["doing"] == "is stopped"
+    assert (
+        told(rank(Process(7, ProcessState.STOPPED)), describe=lambda _: "is asleep")["doing"]
+        == "is stopped"
+    )
 
 
 def test_answer_is_bounded_and_keeps_those_that_do_not_wait(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(answers, "MOST_RANKS", 2)
-    ranks = [RankState(n, "a", ALIVE, phase="run", in_flight=n != 3) for n in range(5)]
-    found = answers.tell_ranks(ranks, 0.0)
+    ranks = [RankState(n, "a", ALIVE, phase=Phase.RUN, in_flight=n != 3) for n in range(5)]
+    found = answers.about_ranks(ranks, 0.0)
     assert (list(found["ranks"]), found["left_out"]) == (["3", "0"], 3)
 
 
@@ -108,7 +114,7 @@ def test_peers_tell_a_stopped_node_from_a_silent_and_a_lost_one():
         NodeState("d/1", "d", 5.0, disconnected=True),
         NodeState("e/1", "e", 9.0, ended=True),
     )
-    ranks = tuple(RankState(n, host, ALIVE, phase="run") for n, host in enumerate("abcde"))
+    ranks = tuple(RankState(n, host, ALIVE, phase=Phase.RUN) for n, host in enumerate("abcde"))
     found = answers.answer({"ask": "peers"}, Snapshot(50.0, nodes, ranks))
     assert {name: (n["state"], n["alive"], n["silent"]) for name, n in found["nodes"].items()} == {
         "a/1": ("alive", True, False),
@@ -149,7 +155,7 @@ def test_what_one_node_sees_by_itself():
         PeerLink("d/1", "d"),
     )
     frame = Frame("a/1", "a", 1, 0.0, (rank(),), links=links)
-    nodes = answers.tell_own_peers(frame, 50.0)["nodes"]
+    nodes = answers.own_peers(frame, 50.0)["nodes"]
     assert [nodes[name]["state"] for name in ("a/1", "b/1", "c/1", "d/1")] == [
         "alive", "alive", "silent", "alive",
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from unstuck.errors import (
     BundleSchemaError,
     BundleWriteError,
 )
-from unstuck.model.rank import Process, RankState
+from unstuck.model.rank import Process, ProcessState, RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence, Culprit, Verdict
 
@@ -27,7 +27,7 @@ SNAPSHOT = Snapshot(
         RankState(
             rank=1,
             host="node7",
-            process=Process(pid=11, state="T"),
+            process=Process(pid=11, state=ProcessState.STOPPED),
             threads=("Thread 11 (most recent call first):\n  f at a.py:1\n", "Thread 12: idle"),
         ),
     ),

@@ -6,9 +6,9 @@ import struct
 import pytest
 
 from unstuck.collect import wire
-from unstuck.model.evidence import EvidenceKind, EvidenceRequest
 from unstuck.model.frame import Frame
 from unstuck.model.rank import Process, RankState
+from unstuck.model.requests import EvidenceKind, EvidenceRequest
 
 FRAME = Frame("h/1", "h", 1, 12.5, (RankState(0, "h", Process(7), sections=("训练",)),))
 

@@ -5,15 +5,17 @@ from typing import Any
 
 import msgspec
 
-from unstuck.diagnose.verdict import diagnose
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.model.rank import (
     CodeLine,
     Failure,
     GroupProgress,
     Operation,
     Pace,
+    Phase,
     PointToPoint,
     Process,
+    ProcessState,
     RankState,
 )
 from unstuck.model.snapshot import NodeState, Snapshot
@@ -148,10 +150,10 @@ def job(
         scene.states[rank] = RankState(
             rank=rank,
             host=host,
-            process=Process(1000 + rank, "R", cpu=0.95, rss=1 << 28),
+            process=Process(1000 + rank, ProcessState.RUNNING, cpu=0.95, rss=1 << 28),
             attempt="a",
             world_size=size,
-            phase="run",
+            phase=Phase.RUN,
             step=40,
             stalled_for=0.05,
             pace=LEARNED,

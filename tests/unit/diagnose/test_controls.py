@@ -4,7 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scenes import Scene, job, one_sleeps
-from unstuck.diagnose.verdict import diagnose
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.model.controls import Controls
 from unstuck.model.rank import LongPlace, Pace
 from unstuck.model.snapshot import Snapshot

@@ -13,4 +13,4 @@ def test_a_frozen_rank_is_named_as_stopped_and_by_what():
 
     assert verdict.cause is Cause.PROCESS_STOPPED
     assert culprits(verdict) == [2]
-    assert verdict.culprits[0].doing == "is held by the freezer of its control group"
+    assert verdict.culprits[0].doing == "is frozen by its cgroup"

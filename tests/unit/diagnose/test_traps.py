@@ -1,9 +1,9 @@
 """States that mislead: each looks like another fault than it is."""
 
 from scenes import C10D, CLOSED, TIMED_OUT, culprits, job, one_sleeps, silent, user, verdict_of
-from unstuck.diagnose.verdict import diagnose
-from unstuck.model.evidence import EvidenceKind, EvidenceRequest
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.model.rank import CodeLine, PointToPoint
+from unstuck.model.requests import EvidenceKind, EvidenceRequest
 from unstuck.model.snapshot import NodeState
 from unstuck.model.verdict import Cause
 
@@ -118,7 +118,7 @@ def test_a_named_culprit_comes_before_ranks_that_cannot_be_seen() -> None:
         scene.enter(rank, "a")
     verdict = verdict_of(scene.enter(4, "b").sleep(5))
     assert culprits(verdict) == [5]
-    assert any("cannot be seen" in item.text for item in verdict.evidence)
+    assert any("cannot be observed" in item.text for item in verdict.evidence)
 
 
 def test_a_rank_that_still_loads_before_init_is_not_accused() -> None:

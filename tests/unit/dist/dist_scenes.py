@@ -1,4 +1,4 @@
-"""What the ranks of the tests do: each function is played by every rank of a world."""
+"""What the ranks of the tests do: every rank of a world plays the same function."""
 
 import functools
 import os
@@ -15,7 +15,8 @@ import torch.distributed
 
 from ranks import Rank
 from unstuck import dist
-from unstuck.dist import rollcall
+from unstuck.dist.missing import rollcall
+from unstuck.dist.timed import collectives
 
 Started = Callable[..., Any]
 COMMON = [
@@ -40,13 +41,13 @@ COMMON = [
 
 
 def start(op: str, me: Rank, group: Any = None, **how: Any) -> tuple[Any, Callable[[], Any]]:
-    """Issue one operation; return what it returned, and what reads its result."""
+    """Issue an operation; return its return value and a function that reads its result."""
     call, result = prepare(op, me, group)
     return call(**how), result
 
 
 def prepare(op: str, me: Rank, group: Any = None) -> tuple[Started, Callable[[], Any]]:
-    """Return what issues one operation, and what reads its result."""
+    """Return a function that issues an operation, and one that reads its result."""
     n, r = me.size, me.rank
     own = torch.full((2,), float(r + 1))
     out = torch.zeros(2 * n)
@@ -86,7 +87,7 @@ def prepare(op: str, me: Rank, group: Any = None) -> tuple[Started, Callable[[],
 
 
 def results(me: Rank, ops: list[str], how: dict[str, Any]) -> dict[str, Any]:
-    """Run operations one after the other."""
+    """Run operations one after another."""
     found: dict[str, Any] = {}
     for op in ops:
         work, result = start(op, me, **how)
@@ -96,13 +97,16 @@ def results(me: Rank, ops: list[str], how: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def late_in_each(me: Rank, ops: list[str], timeout: float, *, asynchronous: bool) -> dict[str, Any]:
-    """Let the last rank come late to each operation; the others wait again after the timeout."""
+def late_in_each(
+    me: Rank, ops: list[str], timeout: float, *, asynchronous: bool, much: float
+) -> dict[str, Any]:
+    """Let the last rank arrive late at each operation; the others wait again after the timeout."""
+    collectives._MUCH = much
     late = me.size - 1
     found: dict[str, Any] = {}
     for op in ops:
         if me.rank == late:
-            me.hear(op, me.others())
+            me.wait_for(op, me.others())
             _, result = start(op, me)
         else:
             call, result = prepare(op, me)
@@ -117,8 +121,8 @@ def late_in_each(me: Rank, ops: list[str], timeout: float, *, asynchronous: bool
             except dist.CollectiveTimeout as error:
                 found[op] = (time.monotonic() - began, error.missing, error.op, str(error))
                 work = error.work
-            me.tell(op)
-            # Ranks that only send are done before the late one comes.
+            me.reach(op)
+            # Ranks that only send are done before the late one arrives.
             if work is not None:
                 work.wait(timeout=20)
         found[op] = (found.get(op), result())
@@ -127,28 +131,28 @@ def late_in_each(me: Rank, ops: list[str], timeout: float, *, asynchronous: bool
 
 
 def late_to_objects(me: Rank) -> Any:
-    """Come late to an object collective, which has no handle but the error's."""
+    """Arrive late at an object collective, which has no handle but that of the error."""
     if me.rank == me.size - 1:
-        me.hear("all_gather_object", me.others())
+        me.wait_for("all_gather_object", me.others())
         _, result = start("all_gather_object", me)
         return result(), _sum()
     things: list[Any] = [None] * me.size
     error = _timeout(lambda: dist.all_gather_object(things, {"rank": me.rank}, timeout=0.2))
     untouched = list(things)
     busy = _refusal(lambda: dist.all_reduce(torch.ones(1)))
-    me.tell("all_gather_object")
+    me.reach("all_gather_object")
     error.work.wait(timeout=20)
     return untouched, busy, things, error.missing, _sum()
 
 
 def tensor_of_an_unfinished_call(me: Rank) -> dict[str, Any]:
-    """Touch the tensor of a timed-out reduction in every way that must not go unnoticed."""
+    """Use the tensor of a timed-out reduction in every way that must be noticed."""
     if me.rank == 1:
-        me.hear("tried", [0])
+        me.wait_for("tried", [0])
         dist.all_reduce(torch.full((4,), 10.0))
-        me.hear("tried again", [0])
+        me.wait_for("tried again", [0])
         dist.all_reduce(torch.full((4,), 10.0))
-        me.hear("tried a third time", [0])
+        me.wait_for("tried a third time", [0])
         dist.all_reduce(torch.full((2,), 10.0))
         return {}
     found: dict[str, Any] = {}
@@ -156,28 +160,28 @@ def tensor_of_an_unfinished_call(me: Rank) -> dict[str, Any]:
     first = _timeout(lambda: dist.all_reduce(tensor, timeout=0.1))
     found["same"] = _refusal(lambda: dist.all_reduce(tensor, timeout=0.1))
     found["view, no timeout"] = _refusal(lambda: dist.broadcast(tensor[2:], 0))
-    me.tell("tried")
+    me.reach("tried")
     first.work.wait(timeout=20)
     found["result"] = tensor.tolist()
 
     second = _timeout(lambda: dist.all_reduce(tensor, timeout=0.1))
     tensor.zero_()
-    me.tell("tried again")
+    me.reach("tried again")
     work = second.work
     found["written meanwhile"] = _refusal(lambda: work.wait(timeout=20))
 
     spoiled = torch.ones(2)
     third = _timeout(lambda: dist.all_reduce(spoiled, timeout=0.1))
-    me.tell("tried a third time")
+    me.reach("tried a third time")
     _until(third.work.is_completed)
     found["completed unseen"] = _refusal(lambda: dist.all_reduce(spoiled, timeout=0.1))
     return found
 
 
 def copies(me: Rank) -> dict[str, Any]:
-    """Time out on private copies, then let the operation complete after all."""
+    """Time out on private copies, then let the operation complete."""
     if me.rank == 1:
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
         dist.all_reduce(torch.full((4,), 10.0))
         dist.all_reduce(torch.full((4,), 100.0))
         dist.recv(torch.zeros(2), 0)
@@ -187,7 +191,7 @@ def copies(me: Rank) -> dict[str, Any]:
     tensor = torch.ones(4)
     error = _timeout(lambda: dist.all_reduce(tensor, timeout=0.1, copy=True))
     found: dict[str, Any] = {"after the timeout": tensor.tolist(), "says": str(error)}
-    me.tell("timed out")
+    me.reach("timed out")
     _until(error.work.is_completed)
     found["after it completed"] = tensor.tolist()
     dist.all_reduce(tensor, timeout=20, copy=True)
@@ -204,26 +208,26 @@ def copies(me: Rank) -> dict[str, Any]:
 
 
 def many_in_flight(me: Rank, count: int) -> Any:
-    """Let more operations time out than gloo has threads; then all complete, in order."""
+    """Let more operations time out than gloo has threads; then all complete in order."""
     tensors = [torch.full((3,), float(i + me.rank)) for i in range(count)]
     if me.rank == me.size - 1:
-        me.hear("all timed out", me.others())
+        me.wait_for("all timed out", me.others())
         for tensor in tensors:
             dist.all_reduce(tensor)
         return [tensor[0].item() for tensor in tensors]
     errors = [
         _timeout(lambda tensor=tensor: dist.all_reduce(tensor, timeout=0.05)) for tensor in tensors
     ]
-    me.tell("all timed out")
+    me.reach("all timed out")
     for error in errors:
         error.work.wait(timeout=20)
     return [tensor[0].item() for tensor in tensors]
 
 
 def messages(me: Rank) -> Any:
-    """Time out in sends and receives; the messages arrive later all the same."""
+    """Time out in sends and receives; the messages still arrive later."""
     if me.rank == 1:
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
         first, second = torch.zeros(2), torch.zeros(2)
         dist.send(torch.full((2,), 5.0), 0)
         dist.recv(first, 0)
@@ -233,7 +237,7 @@ def messages(me: Rank) -> Any:
     tensor = torch.zeros(2)
     received = _timeout(lambda: dist.recv(tensor, 1, timeout=0.1))
     sent = _timeout(lambda: dist.send(torch.full((2,), 6.0), 1, timeout=0.1))
-    me.tell("timed out")
+    me.reach("timed out")
     for error in (received, sent):
         error.work.wait(timeout=20)
     dist.send(torch.full((2,), 8.0), 1, timeout=20)
@@ -253,7 +257,7 @@ def _ring(me: Rank) -> list[float]:
 
 
 def absent(me: Rank, how: str) -> Any:
-    """Time out because the last rank is away, in one of several ways; say what was found out."""
+    """Time out because the last rank is busy or stopped; return what was found out."""
     last = me.size - 1
     _meet(me)
     if me.rank == last:
@@ -264,9 +268,9 @@ def absent(me: Rank, how: str) -> Any:
     if how == "stopped":
         _until(lambda: _state(int(me.store.get("pid"))) == "T")
     error = _timeout(lambda: dist.barrier(timeout=0.3))
-    me.tell("seen")
+    me.reach("seen")
     if how == "stopped" and me.rank == 0:
-        me.hear("seen", range(1, last))
+        me.wait_for("seen", range(1, last))
         os.kill(int(me.store.get("pid")), signal.SIGCONT)
     error.work.wait(timeout=20)
     peer = error.peers[last]
@@ -274,9 +278,9 @@ def absent(me: Rank, how: str) -> Any:
 
 
 def _meet(me: Rank) -> None:
-    """Let all ranks know each other's address, as after the first second of a job."""
+    """Let all ranks learn each other's address, as in the first second of a job."""
     dist.barrier(timeout=20)
-    roll = rollcall.current(torch.distributed.group.WORLD)
+    roll = rollcall.current()
     assert roll is not None
     roll.prepare(me.others())
     _until(lambda: all(roll.record(rank) for rank in me.others()))
@@ -289,11 +293,11 @@ def _state(pid: int) -> str:
 
 
 def load_batch(me: Rank) -> None:
-    me.hear("seen", me.others())  # where the late rank is found
+    me.wait_for("seen", me.others())  # where the late rank is found to be
 
 
 def dies(me: Rank) -> Any:
-    """Lose a rank in the middle of a timed operation, then go on without it."""
+    """Lose a rank in the middle of a timed operation, then continue without it."""
     last = me.size - 1
     _meet(me)
     if me.rank == last:
@@ -311,38 +315,38 @@ def dies(me: Rank) -> Any:
 
 
 def other_operation(me: Rank) -> str:
-    """Let ranks be in different operations of the same number."""
+    """Let ranks be in different operations with the same number."""
     _meet(me)
     op = (lambda: dist.barrier(timeout=0.4)) if me.rank else None
     if op is None:
         outputs = [torch.zeros(1) for _ in range(me.size)]
         op = lambda: dist.all_gather(outputs, torch.ones(1), timeout=0.4)  # noqa: E731
     text = str(_timeout(op))
-    me.tell("timed out")
-    me.hear("timed out", me.others())
+    me.reach("timed out")
+    me.wait_for("timed out", me.others())
     return text
 
 
 def given_up_by_another(me: Rank) -> Any:
-    """Give a group up while another rank still has time: that one gets the same error."""
+    """Give up a group while another rank still has time: that one gets the same error."""
     dist.barrier(timeout=20)
     if me.rank == 2:
-        me.hear("given up", [0, 1])
+        me.wait_for("given up", [0, 1])
         return None
     if me.rank == 1:
         error = _timeout(lambda: dist.all_reduce(torch.ones(1), timeout=30))
-        me.tell("given up")
+        me.reach("given up")
         return error.overdue.given_up_by, error.missing, error.elapsed < 10
     tensor = torch.ones(1)
     error = _timeout(lambda: dist.all_reduce(tensor, timeout=0.5))
     error.give_up()
     spoiled = _refusal(lambda: dist.broadcast(tensor, 0, group=dist.group.WORLD))
-    me.tell("given up")
+    me.reach("given up")
     return str(error.missing), spoiled
 
 
 def groups_rebuilt(me: Rank) -> Any:
-    """Rebuild the world with all ranks, a sub-group, the world with some; left out: the last."""
+    """Rebuild a sub-group, the world from all ranks, and the world without the last one."""
     last = me.size - 1
     found: dict[str, Any] = {"world": _sum()}
     group = dist.new_group([0, 1])
@@ -352,7 +356,7 @@ def groups_rebuilt(me: Rank) -> Any:
     dist.rebuild(timeout=20)
     found["all"] = _sum()
     if me.rank == last:
-        me.hear("rebuilt", range(last))
+        me.wait_for("rebuilt", range(last))
         try:
             dist.rebuild(timeout=20)
         except dist.RebuildError as error:
@@ -360,7 +364,7 @@ def groups_rebuilt(me: Rank) -> Any:
         return found
     dist.rebuild(survivors=range(last), timeout=20)
     found["some"] = _sum(), dist.get_rank(), dist.get_world_size()
-    me.tell("rebuilt")
+    me.reach("rebuilt")
     return found
 
 
@@ -369,10 +373,10 @@ def _hang_and_rebuild(me: Rank, group: Any) -> Any:
         error = _timeout(lambda: dist.all_reduce(torch.ones(1), group=group, timeout=0.1))
         error.give_up()
         refused = _refusal(lambda: dist.all_reduce(torch.ones(1), group=group))
-        me.tell("given up")
+        me.reach("given up")
     else:
         refused = ""
-        me.hear("given up", [0])
+        me.wait_for("given up", [0])
     began = time.monotonic()
     group = dist.rebuild(group, timeout=20)
     took = time.monotonic() - began
@@ -392,26 +396,26 @@ def rebuild_differs(me: Rank) -> Any:
     refused = ""
     if me.rank < 2:
         refused = _refusal(lambda: dist.rebuild(survivors=[None, [0, 1]][me.rank], timeout=20))
-        me.tell("refused")
-    me.hear("refused", [0, 1])
+        me.reach("refused")
+    me.wait_for("refused", [0, 1])
     dist.rebuild(timeout=20)
     return refused, _sum()
 
 
 def rebuild_lacks_one(me: Rank) -> Any:
-    """Wait in vain for the last rank, then go on with whoever is present."""
+    """Wait in vain for the last rank, then continue with those that are present."""
     if me.rank == 2:
-        me.hear("went on", [0, 1])
+        me.wait_for("went on", [0, 1])
         return None
-    failed = _refusal(lambda: dist.rebuild(timeout=1 if me.rank == 0 else 1.0))
-    dist.rebuild(survivors="present", timeout=20, settle=5)
+    failed = _refusal(lambda: dist.rebuild(timeout=0.5))
+    dist.rebuild(survivors="present", timeout=20, settle=1.5)
     total = _sum()
-    me.tell("went on")
+    me.reach("went on")
     return failed, total, dist.get_world_size()
 
 
 def wrong_use(me: Rank) -> dict[str, str]:
-    """Use it wrongly in every way that can be told."""
+    """Misuse the package in every way that can be noticed."""
     tensor = torch.ones(1)
     dead = dist.new_group([0])
     dist.destroy_process_group(dead)
@@ -444,7 +448,7 @@ def deadlines(me: Rank) -> Any:
     tensor = torch.ones(1)
     if me.rank == 1:
         dist.all_reduce(tensor)
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
         dist.all_reduce(tensor)
         return None
     began = time.monotonic()
@@ -453,13 +457,13 @@ def deadlines(me: Rank) -> Any:
         error = _timeout(lambda: dist.all_reduce(tensor))
         took = time.monotonic() - began
         never = _timeout(lambda: dist.all_reduce(tensor))
-    me.tell("timed out")
+    me.reach("timed out")
     error.work.wait(timeout=20)
     return took, error.timeout, not never.started, str(never), tensor.item()
 
 
 def race(me: Rank, rounds: int) -> Any:
-    """Let the other rank come just when the time is up, many times: the sum is always right."""
+    """Let the other rank arrive just when time is up, many times: the sum is always right."""
     timeouts = 0
     for number in range(rounds):
         tensor = torch.full((2,), float(number + me.rank))
@@ -486,7 +490,7 @@ def threads(me: Rank) -> Any:
     def wait(number: int) -> None:
         tensor = torch.ones(1)
         error = _timeout(lambda: dist.all_reduce(tensor, group=groups[number], timeout=0.4))
-        me.tell(f"timed out in {number}")
+        me.reach(f"timed out in {number}")
         error.work.wait(timeout=20)
         found[number] = error.missing, tensor.item()
 
@@ -499,22 +503,22 @@ def threads(me: Rank) -> Any:
         return found
     for number, ranks in enumerate(members):
         if me.rank in ranks:
-            me.hear(f"timed out in {number}", [0])
+            me.wait_for(f"timed out in {number}", [0])
             dist.all_reduce(torch.ones(1), group=groups[number])
     return None
 
 
 def same_operation_elsewhere(me: Rank) -> Any:
-    """Wait for a rank that is in torch's own operation of the same name, on another group."""
+    """Wait for a rank that is in the same operation of bare torch, but on another group."""
     other = dist.new_group([1, 2])
     _meet(me)
     if me.rank == 0:
         error = _timeout(lambda: dist.all_reduce(torch.ones(1), timeout=0.5))
-        me.tell("timed out")
+        me.reach("timed out")
         error.work.wait(timeout=20)
         return error.missing
     if me.rank == 2:
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
     torch.distributed.all_reduce(torch.ones(1), group=other)
     torch.distributed.all_reduce(torch.ones(1))
     return None
@@ -539,13 +543,13 @@ def _refusal(attempt: Callable[[], Any]) -> str:
 def _until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 20
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
+        assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.002)
 
 
 def sockets_of_groups(me: Rank) -> Any:
-    """Give a sub-group up; the world's sockets and one of the program's own stay open."""
-    from unstuck.dist import sockets
+    """Give up a sub-group; the sockets of the world and of the program stay open."""
+    from unstuck.dist.base import sockets
 
     listener = socket.create_server(("127.0.0.1", 0))
     dialled = socket.create_connection(listener.getsockname())
@@ -560,22 +564,22 @@ def sockets_of_groups(me: Rank) -> Any:
 
 
 def unknown_sockets(me: Rank) -> str:
-    """Try to give up a group whose making was not seen."""
-    from unstuck.dist import sockets
+    """Try to give up a group whose creation was not observed."""
+    from unstuck.dist.base import sockets
 
     sockets.forget("0")
     return _refusal(dist.give_up)
 
 
 def ways_of_waiting(me: Rank) -> Any:
-    """Wait for a hanging all_reduce in each way, then for its end."""
-    from unstuck.dist.waiting import Native, Polled, Threaded, Waiter
+    """Wait for a hanging all_reduce in each way until time is up, then until it ends."""
+    from unstuck.dist.base.waiting import Native, Polled, Threaded, Waiter
 
     found: dict[str, Any] = {}
     for name in ("native", "polled", "threaded"):
         tensor = torch.ones(1)
         if me.rank == 1:
-            me.hear(name, [0])
+            me.wait_for(name, [0])
             dist.all_reduce(tensor)
             continue
         work = dist.all_reduce(tensor, async_op=True)
@@ -588,7 +592,7 @@ def ways_of_waiting(me: Rank) -> Any:
         began = time.monotonic()
         assert not waiter.wait(began + 0.2)
         waited = time.monotonic() - began
-        me.tell(name)
+        me.reach(name)
         found[name] = waited, waiter.wait(time.monotonic() + 20) and waiter.over()
     return found
 
@@ -598,28 +602,28 @@ def _nothing() -> None:
 
 
 def shortest_limit(me: Rank) -> float:
-    """Give an operation next to no time at all."""
+    """Give an operation almost no time."""
     if me.rank == 1:
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
         dist.barrier()
         return 0.0
     began = time.monotonic()
     error = _timeout(lambda: dist.barrier(timeout=1e-6))
     took = time.monotonic() - began
-    me.tell("timed out")
+    me.reach("timed out")
     error.work.wait(timeout=20)
     return took
 
 
 def interrupted(me: Rank) -> Any:
-    """Press Ctrl-C in a rank that waits."""
-    from unstuck.dist import held
+    """Interrupt a waiting rank with Ctrl-C."""
+    from unstuck.dist.base import held
 
     if me.rank == 1:
-        me.hear("interrupted", [0])
+        me.wait_for("interrupted", [0])
         dist.all_reduce(torch.ones(1))
         return None
-    # A shell that runs the tests in the background has it ignored.
+    # A shell that runs the tests in the background makes them ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()
@@ -630,12 +634,12 @@ def interrupted(me: Rank) -> Any:
     else:
         raise AssertionError("not interrupted")
     under_way = [work.call.op for work in held.unfinished()]
-    me.tell("interrupted")
+    me.reach("interrupted")
     return took, under_way
 
 
 def threads_used(me: Rank) -> int:
-    """Send many messages with a limit, one after the other."""
+    """Send many messages with a limit, one after another."""
     for _ in range(20):
         if me.rank == 0:
             dist.send(torch.ones(1), 1, timeout=20)
@@ -645,20 +649,20 @@ def threads_used(me: Rank) -> int:
 
 
 def own_timeout_of_the_group(me: Rank) -> Any:
-    """Give an operation more time than its group has; and a monitored barrier its own."""
+    """Give an operation more time than its group allows; then time out in a monitored barrier."""
     short = dist.new_group([0, 1], timeout=timedelta(seconds=1))
     other = dist.new_group([0, 1])
     if me.rank == 1:
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
         return None
     error = _timeout(lambda: dist.all_reduce(torch.ones(1), group=short, timeout=60))
     barrier = _timeout(lambda: dist.monitored_barrier(group=other, timeout=0.5))
-    me.tell("timed out")
+    me.reach("timed out")
     return str(error), error.missing, error.elapsed < 20, str(barrier), barrier.missing
 
 
 def waits_in_bare_torch(me: Rank) -> Any:
-    """Count messages that the others do not have; a rank in the same operation of torch came."""
+    """Make the numbers differ by sends; a rank in the same operation of torch has arrived."""
     if me.rank == 0:
         torch.distributed.send(torch.ones(1), 1)
         torch.distributed.send(torch.ones(1), 1)
@@ -668,10 +672,10 @@ def waits_in_bare_torch(me: Rank) -> Any:
         torch.distributed.all_reduce(torch.ones(1))
         return None
     if me.rank == 2:
-        me.hear("timed out", [0])
+        me.wait_for("timed out", [0])
         torch.distributed.all_reduce(torch.ones(1))
         return None
     error = _timeout(lambda: dist.all_reduce(torch.ones(1), timeout=1))
-    me.tell("timed out")
+    me.reach("timed out")
     error.work.wait(timeout=20)
     return error.missing

@@ -1,7 +1,7 @@
-"""Real ranks for tests: processes that join a gloo group, play a scene and say what they saw.
+"""Real ranks for tests: processes that join a gloo group, play a scene and return what they saw.
 
-They are forked from a server that has imported torch once, so a world is there in some 50 ms.
-The store lives in the test's own process, as torchrun's does in the launcher: it outlives ranks.
+They are forked from a server that has imported torch once, so starting a world takes about 50 ms.
+The store lives in the test process, as torchrun's does in the launcher, so it outlives the ranks.
 """
 
 import contextlib
@@ -22,17 +22,17 @@ GROUP_TIMEOUT = timedelta(seconds=60)
 
 
 class Rank:
-    """What a scene gets: who it is, and points at which ranks meet without a collective."""
+    """What a scene gets: its rank, and points at which ranks meet without a collective."""
 
     def __init__(self, rank: int, size: int, store: Any) -> None:
         self.rank, self.size, self.store = rank, size, store
 
-    def tell(self, point: str) -> None:
-        """Say that this rank is at a point."""
+    def reach(self, point: str) -> None:
+        """Note that this rank has reached a point."""
         self.store.set(f"point/{point}/{self.rank}", "here")
 
-    def hear(self, point: str, ranks: Sequence[int]) -> None:
-        """Wait until ranks are at a point."""
+    def wait_for(self, point: str, ranks: Sequence[int]) -> None:
+        """Wait until ranks have reached a point."""
         for rank in ranks:
             self.store.get(f"point/{point}/{rank}")
 
@@ -83,9 +83,12 @@ def _rank(
     from torch._C._distributed_c10d import PrefixStore, TCPStore
 
     from unstuck import dist
-    from unstuck.dist import blame
+    from unstuck.dist.missing import blame
 
-    blame.PATIENCE = 15.0  # a test machine may be very busy; how fast it is, the bench measures
+    # As under torchrun. In pytest's process group, the kernel would wake a stopped rank (SIGCONT)
+    # as soon as the shell that started pytest has ended and the group is an orphan.
+    os.setsid()
+    blame.PATIENCE = 15.0  # a test machine may be very busy; bench/ measures how fast it is
     faulthandler.dump_traceback_later(80)
     try:
         os.environ["RANK"] = str(rank)
@@ -94,7 +97,7 @@ def _rank(
         dist.init_process_group(
             "gloo", store=client, rank=rank, world_size=size, timeout=GROUP_TIMEOUT
         )
-        dist.barrier()  # a rank that gives up at once would break the joining of the others
+        dist.barrier()  # a rank that gives up at once would keep the others from joining
         value = scene(Rank(rank, size, points), *args)
         points.add("done", 1)
         # Nobody leaves while another rank is still in the scene.
@@ -102,7 +105,7 @@ def _rank(
             time.sleep(0.005)
         said.send((False, value))
         dist.leave()
-    except BaseException:  # noqa: BLE001 - whatever it is, the test has to see it
+    except BaseException:  # noqa: BLE001 - the test has to see every error
         with contextlib.suppress(OSError):
             said.send((True, traceback.format_exc()))
     finally:
@@ -111,7 +114,7 @@ def _rank(
 
 
 def _lonely(points: Any) -> bool:
-    """Tell whether some rank of the scene is known to be dead or stopped."""
+    """Tell whether a rank of the scene is known to be dead or stopped."""
     return bool(points.check(["lonely"]))
 
 

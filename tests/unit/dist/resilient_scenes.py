@@ -12,9 +12,9 @@ from torch.nn.parallel import DistributedDataParallel
 import unstuck
 from ranks import Rank
 from unstuck import dist
-from unstuck.dist import rebuilding
-from unstuck.dist.membership import Membership
-from unstuck.dist.resilience import Resilient
+from unstuck.dist.rebuilding import connecting
+from unstuck.dist.resilient.membership import Membership
+from unstuck.dist.resilient.resilient import Resilient
 
 STEPS = 24
 SETTLE = 40.0
@@ -38,12 +38,12 @@ def _weights(model: Any) -> list[float]:
 
 
 def loses_one(me: Rank, how: str) -> Any:
-    """Train; in the middle the last rank dies, or fails by itself."""
+    """Train; halfway through, the last rank dies or raises an error."""
     last = me.size - 1
     seen: list[int] = []
     times: list[float] = []
 
-    @unstuck.resilient(min_ranks=2, checkpoint=4, settle=SETTLE if how == "dies" else 5)
+    @unstuck.resilient(min_ranks=2, checkpoint=4, settle=SETTLE if how == "dies" else 1.5)
     def train(run: Resilient) -> Any:
         model, optimizer = _made(run)
         for step in run.steps(STEPS, model=model, optimizer=optimizer):
@@ -66,13 +66,13 @@ def loses_one(me: Rank, how: str) -> Any:
     return *found, seen, longest
 
 
-def loses_another_while_it_regroups(me: Rank, second: int, where: str) -> Any:
-    """Train; the last rank dies, and another one when the others have agreed to go on."""
+def loses_another_while_it_regroups(me: Rank, second: int, where: str, timeout: float) -> Any:
+    """Train; the last rank dies, and another one when the others have agreed to continue."""
     if me.rank == second:
-        module = {"connect": rebuilding, "store": Membership}[where]
+        module = {"connect": connecting, "store": Membership}[where]
         setattr(module, where, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 
-    @unstuck.resilient(min_ranks=2, checkpoint=4, timeout=12)
+    @unstuck.resilient(min_ranks=2, checkpoint=4, timeout=timeout)
     def train(run: Resilient) -> Any:
         model, optimizer = _made(run)
         for step in run.steps(STEPS, model=model, optimizer=optimizer):
@@ -86,7 +86,7 @@ def loses_another_while_it_regroups(me: Rank, second: int, where: str) -> Any:
 
 
 def comes_back(me: Rank) -> Any:
-    """Train; a rank is stopped, the others go on, and it is let in when it is back."""
+    """Train; a rank is stopped, the others continue, and it is let in when it is back."""
     last = me.size - 1
     worlds: set[int] = set()
     happened: set[str] = set()
@@ -96,7 +96,7 @@ def comes_back(me: Rank) -> Any:
         happened.add(what)
         return new
 
-    @unstuck.resilient(min_ranks=2, checkpoint=4, patience=8.0, settle=5)
+    @unstuck.resilient(min_ranks=2, checkpoint=4, patience=2.0, settle=5)
     def train(run: Resilient) -> Any:
         model, optimizer = _made(run)
         step = 0

@@ -63,6 +63,6 @@ def test_a_machine_without_control_groups_says_so(tmp_path: Path, monkeypatch: p
     why_not.cache_clear()
 
     assert why_not("cpu") == (
-        "no control group with cpu can be made: no cgroup file system is mounted"
+        "no control group with cpu can be created: no cgroup file system is mounted"
     )
     why_not.cache_clear()

@@ -41,5 +41,5 @@ def test_members_are_one_tuple_for_all():
 
 @pytest.mark.parametrize("sizes", [(0, 1, 1, 1), (1, 1, 3, 2)])
 def test_what_cannot_be_laid_out_is_refused(sizes: tuple[int, int, int, int]):
-    with pytest.raises(UsageError, match="cannot be laid out"):
+    with pytest.raises(UsageError, match="is impossible"):
         Layout(*sizes)

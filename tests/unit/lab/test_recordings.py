@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.diagnose.verdict import diagnose
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.lab import recordings
 from unstuck.lab.simulate import CAUSES, FaultKind, draw, snapshot
 from unstuck.model.verdict import Cause
-from unstuck.observe.dumps.read import read
-from unstuck.observe.dumps.state import make_snapshot
+from unstuck.observe.dumps.files import read
+from unstuck.observe.dumps.to_snapshot import make_snapshot
 
 
 @pytest.mark.parametrize("ahead", [0, 5, 40])
@@ -43,4 +43,21 @@ def test_a_dead_rank_leaves_no_dump_and_is_told_as_missing(ahead: int, tmp_path:
 
     assert verdict is not None
     assert verdict.culprits == ()
-    assert f"rank {made.fault.rank}, for which the others wait, cannot be seen" in verdict.summary
+    assert (
+        f"rank {made.fault.rank}, for which the others wait, cannot be observed" in verdict.summary
+    )
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["all entries", "active entries"])
+@pytest.mark.parametrize("ahead", [0, 5, 40])
+def test_dumps_name_the_rank_whose_gpu_stopped(ahead: int, active: bool, tmp_path: Path):
+    for seed in range(4):
+        made = draw(seed, kinds=(FaultKind.GPU_STOPPED,), slip=6, ahead=ahead)
+        home = tmp_path / str(seed)
+        home.mkdir()
+        recordings.write(made, home, active=active)
+        verdict = diagnose(make_snapshot(read([home]))).verdict
+
+        assert verdict is not None
+        assert verdict.cause is Cause.HARDWARE_FAULT
+        assert [one.rank for one in verdict.culprits] == [made.fault.rank]

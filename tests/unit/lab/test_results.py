@@ -29,7 +29,7 @@ def test_half_a_line_of_a_killed_session_is_made_again(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
     file = tmp_path / "notes.txt"
     file.write_text(text)
-    with pytest.raises(LabError, match=r"notes\.txt does not hold the runs of a lab"):
+    with pytest.raises(LabError, match=r"notes\.txt does not contain runs of the lab"):
         Results(file)
     assert file.read_text() == text
 

@@ -89,5 +89,13 @@ def test_what_must_be_alone_is_run_after_those_side_by_side(monkeypatch: pytest.
     assert [run.scenario for run in results.runs] == ["fine", "fine", "alone", "alone"]
 
 
+def test_healthy_jobs_are_spread_over_the_others():
+    hang = replace(FINE, name="hang", kind="hang")
+    tasks = [(FINE, 1), (FINE, 2), *((hang, number) for number in range(1, 7))]
+
+    order = [scenario.name for scenario, _ in session.spread(tasks)]
+    assert order == ["fine", "hang", "hang", "hang", "fine", "hang", "hang", "hang"]
+
+
 def test_the_machine_is_described():
     assert session.machine().keys() == {"cores", "load", "kernel", "torch", "unstuck"}

@@ -4,10 +4,12 @@ import time
 
 import pytest
 
-from unstuck.diagnose.verdict import diagnose
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.lab.layout import Layout
 from unstuck.lab.simulate import (
     CAUSES,
+    ON_DEVICE,
+    ON_HOST,
     Fault,
     FaultKind,
     Simulation,
@@ -19,8 +21,11 @@ from unstuck.model.verdict import Cause
 
 SEEDS = 500
 """For each of three run-aheads."""
+STOPS = 40
+"""GPUs that stop, for each run-ahead."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [0, 5, 40])
 def test_of_random_faults_each_names_its_rank_alone_and_its_cause(ahead: int):
     wrong: list[str] = []
@@ -34,9 +39,33 @@ def test_of_random_faults_each_names_its_rank_alone_and_its_cause(ahead: int):
     assert not wrong
 
 
+@pytest.mark.parametrize("ahead", [0, 5, 40])
+def test_of_random_gpu_stops_each_names_its_rank_alone(ahead: int):
+    wrong: list[str] = []
+    for seed in range(STOPS):
+        slip = 3 + seed % 30
+        kinds = (FaultKind.GPU_STOPPED,)
+        made = draw(seed, kinds=kinds, slip=slip, ahead=ahead, experts=seed % 3 == 0)
+        verdict = diagnose(snapshot(made)).verdict
+        named = [one.rank for one in verdict.culprits] if verdict else []
+        if named != [made.fault.rank] or (verdict and verdict.cause is not Cause.HARDWARE_FAULT):
+            wrong.append(f"seed {seed}: {made} gave {named[:5]}")
+    assert len(wrong) <= STOPS // 20, wrong
+
+
+@pytest.mark.parametrize("kind", ON_DEVICE)
+@pytest.mark.parametrize("ahead", [0, 5, 40])
+def test_where_all_devices_completed_the_same_nobody_is_accused(ahead: int, kind: FaultKind):
+    for seed in range(STOPS):
+        made = draw(seed, kinds=(kind,), ahead=ahead, experts=seed % 3 == 0)
+        verdict = diagnose(snapshot(made)).verdict
+        assert verdict is not None
+        assert (verdict.cause, verdict.culprits) == (Cause.TRANSPORT_STALL, ())
+
+
 def test_the_faults_cover_every_kind_and_place():
     made = [draw(seed, experts=seed % 3 == 0) for seed in range(SEEDS)]
-    assert {one.fault.kind for one in made} == set(FaultKind)
+    assert {one.fault.kind for one in made} == set(ON_HOST)
     assert {one.call(one.fault.at).kind for one in made} == {"tp", "ep", "hop", "dp", "world"}
     assert len({one.layout for one in made}) > 20
 

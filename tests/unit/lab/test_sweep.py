@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from unstuck.lab import owner
-from unstuck.lab.job import MARKER
-from unstuck.lab.sweep import PREFIX, sweep, workplace
+from unstuck.lab.owner import MARKER, PREFIX, workplace
+from unstuck.lab.sweep import sweep
 
 
 @pytest.fixture(autouse=True)

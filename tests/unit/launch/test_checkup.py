@@ -23,7 +23,7 @@ def script(tmp_path: Path) -> Path:
 def test_a_job_whose_timeouts_fit_hears_nothing(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    checkup.tell(["torchrun", str(script)], {})
+    checkup.report(["torchrun", str(script)], {})
     assert capsys.readouterr().err == ""
 
 
@@ -31,7 +31,7 @@ def test_one_line_names_the_first_and_counts_the_others(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script.write_text(SCRIPT + "g = dist.new_group([0, 1])\n")
-    checkup.tell(["torchrun", str(script)], {"NCCL_TIMEOUT": "5400"})
+    checkup.report(["torchrun", str(script)], {"NCCL_TIMEOUT": "5400"})
     said = capsys.readouterr().err
     assert said == (
         "unstuck: timeouts: NCCL_TIMEOUT=5400: neither torch nor NCCL reads it (and 1 more); "
@@ -50,5 +50,5 @@ def test_whatever_fails_here_is_not_the_jobs_fault(
         raise RecursionError
 
     monkeypatch.setattr(checkup, "sum_up", fail)
-    checkup.tell(["torchrun", "train.py"], {})
+    checkup.report(["torchrun", "train.py"], {})
     assert capsys.readouterr().err == ""

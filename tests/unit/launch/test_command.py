@@ -9,7 +9,7 @@ import pytest
 
 from unstuck.errors import UserError
 from unstuck.launch.command import LaunchCommand, understand
-from unstuck.observe.settings import commandline
+from unstuck.observe.timeouts import launch_options
 
 FLAGS = """
 import json
@@ -173,7 +173,7 @@ def test_jobs_of_slurm_are_told_apart():
 
 def test_options_without_a_value_are_torchs_own():
     done = subprocess.run([sys.executable, "-c", FLAGS], capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout)) - commandline._FLAGS == set()
+    assert set(json.loads(done.stdout)) - launch_options._FLAGS == set()
 
 
 @pytest.mark.parametrize(

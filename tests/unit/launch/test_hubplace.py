@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from unstuck.collect.hub import Hub
+from unstuck.collect.hub.hub import Hub
 from unstuck.errors import UserError, WorldError
 from unstuck.launch import hubplace
 from unstuck.launch.command import LaunchCommand, understand

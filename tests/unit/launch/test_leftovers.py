@@ -9,26 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from children import PAGE, Child, child, rank_env, until, write_page
+from clocks import FakeClock
 from unstuck.launch import leftovers
-from unstuck.observe.node import procfs
+from unstuck.model.rank import CodeLine, Phase, Process, ProcessState, RankState
+from unstuck.observe.node.process import procfs
 
 MARKED = "import signal, sys, time; {}; print('ready', flush=True); time.sleep(600)"
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-HANDLER = """
-import ctypes
-threading.Thread(target=beat_for_ever, daemon=True).start()
-def save(*_):
-    end = time.monotonic() + 600
-    while time.monotonic() < end:
-        sum(range(1000))
-def frames_for_ever():
-    from unstuck.observe.probe import frames
-    while True:
-        report(frames=frames.of_thread(about["main_thread"]))
-        time.sleep(0.02)
-"""
 
 
 @pytest.fixture
@@ -93,70 +83,83 @@ def test_process_that_is_gone_is_no_error():
 @pytest.fixture
 def rank(tmp_path: Path) -> Iterator[Child]:
     (tmp_path / "live").mkdir()
-    with child(tmp_path / "child", PAGE + HANDLER, rank_env(tmp_path / "live")) as started:
+    with child(
+        tmp_path / "child", PAGE + "import ctypes\n", rank_env(tmp_path / "live")
+    ) as started:
         started.do("1")
         yield started
 
 
-def after(deaf: leftovers.Deaf, seconds: float) -> None:
-    """Judge as often as the supervisor does."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(0.25)
-        deaf.end()
-    deaf.close()
+def judge_after(live: Path, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Judge the ranks as the supervisor does, so many seconds after the end was asked for."""
+    clock = FakeClock()
+    ranks = leftovers.Unresponsive(live, clock)
+    meanwhile()
+    clock.sleep(seconds)
+    ranks.end()
+    ranks.close()
 
 
 def test_stopped_rank_is_ended(rank: Child, tmp_path: Path):
-    deaf = leftovers.Deaf(tmp_path / "live")
-    os.kill(rank.pid, signal.SIGSTOP)
-    until(lambda: (s := procfs.stat(rank.pid)) and s.state == "T")
-    deaf.end()
+    def stop() -> None:
+        os.kill(rank.pid, signal.SIGSTOP)
+        until(lambda: (s := procfs.stat(rank.pid)) and s.state == "T")
+
+    judge_after(tmp_path / "live", 0.0, stop)
     until(lambda: gone(rank.pid))
-    deaf.end()
-    deaf.close()
 
 
 def test_rank_that_holds_the_gil_is_ended(rank: Child, tmp_path: Path):
-    deaf = leftovers.Deaf(tmp_path / "live")
-    rank.tell("ctypes.PyDLL(None).sleep(600)")
-    after(deaf, 3.0)
+    judge_after(tmp_path / "live", 3.0, lambda: rank.tell("ctypes.PyDLL(None).sleep(600)"))
     until(lambda: gone(rank.pid))
 
 
-def test_rank_that_is_blocked_in_a_collective_is_ended(rank: Child, tmp_path: Path):
-    rank.do("report(status={'0': [4, 3]}, frames=[['train.py', 7, 'train', True]])")
-    deaf = leftovers.Deaf(tmp_path / "live")
-    after(deaf, 2.0)
-    until(lambda: gone(rank.pid))
+STACK = (CodeLine("train.py", 7, "train", user=True),)
+ALIVE = RankState(
+    0,
+    "h",
+    Process(7, ProcessState("S")),
+    phase=Phase("run"),
+    in_flight=True,
+    stalled_for=5.0,
+    stack=STACK,
+)
 
 
-def test_rank_that_runs_its_handler_is_left_alone(rank: Child, tmp_path: Path):
-    rank.do("report(status={'0': [4, 3]})")
-    rank.do("threading.Thread(target=frames_for_ever, daemon=True).start()")
-    rank.do("signal.signal(signal.SIGTERM, save) and None")
-    deaf = leftovers.Deaf(tmp_path / "live")
-    os.kill(rank.pid, signal.SIGTERM)
-    after(deaf, 2.5)
-    assert not gone(rank.pid)
+@pytest.mark.parametrize(
+    ("now", "unresponsive"),
+    [
+        (ALIVE, True),
+        (replace(ALIVE, stalled_for=0.5), False),
+        (replace(ALIVE, in_flight=False), False),
+        (replace(ALIVE, stack=(CodeLine("train.py", 90, "save", user=True),)), False),
+        (replace(ALIVE, process=Process(7, ProcessState("R"), cpu=0.9)), False),
+        (replace(ALIVE, process=Process(7, ProcessState("T")), unobserved="no page"), True),
+        (replace(ALIVE, unobserved="no page"), False),
+        (replace(ALIVE, in_flight=False, beat_age=3.0), True),
+        (replace(ALIVE, in_flight=False, beat_age=3.0, phase="exit"), False),
+    ],
+    ids=[
+        "blocked in a collective", "just entered one", "runs its own code", "runs its handler",
+        "computes", "stopped", "cannot be observed", "holds the GIL", "is leaving",
+    ],
+)  # fmt: skip
+def test_rank_that_can_run_its_handler_is_left_alone(now: RankState, unresponsive: bool):
+    assert leftovers.is_unresponsive(ALIVE, now) is unresponsive
 
 
 @pytest.mark.parametrize(
     "said",
     [{"problem": "RuntimeError: no recorder"}, {"phase": "exit"}],
-    ids=["cannot be seen into", "is leaving"],
+    ids=["cannot be observed", "is leaving"],
 )
 def test_silent_rank_that_is_left_alone(rank: Child, tmp_path: Path, said: dict[str, str]):
     (tmp_path / "own").mkdir()
     page = write_page(tmp_path / "own", 0, rank.pid, **said)
     page.beat(time.monotonic() - 100)
-    deaf = leftovers.Deaf(tmp_path / "own")
-    deaf.end()
-    deaf.close()
+    judge_after(tmp_path / "own", 0.0)
     assert not gone(rank.pid)
 
 
 def test_directory_without_ranks(tmp_path: Path):
-    deaf = leftovers.Deaf(tmp_path)
-    deaf.end()
-    deaf.close()
+    judge_after(tmp_path, 0.0)

@@ -177,5 +177,5 @@ def test_command_that_succeeds_all_the_same_has_succeeded(start: Start):
 
 
 def test_without_a_policy_that_acts_nobody_can_ask_for_the_end(start: Start):
-    process = start(sys.executable, "-c", ASKS, "0", "2", "5")
+    process = start(sys.executable, "-c", ASKS, "0", "0.8", "5")
     assert process.wait(30) == 5

@@ -15,7 +15,7 @@ from unstuck.launch import leftovers
 from unstuck.launch.command import understand
 from unstuck.launch.hubplace import find
 from unstuck.launch.watchers import Watchers
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 
 
 @pytest.fixture
@@ -38,23 +38,22 @@ def make(tmp_path: Path, live: Path) -> Iterator[Callable[[], Watchers]]:
 
     yield start
     for watchers in made:
-        for process in (watchers._agent, watchers._hub_process):
-            if process is not None:
-                process.kill()
-                process.wait()
-                if process.stdin is not None:
-                    process.stdin.close()
+        for process in watchers._processes.values():
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
     assert place.listener is not None
     place.listener.close()
 
 
-def told(tmp_path: Path) -> dict[str, object]:
+def facts_of(tmp_path: Path) -> dict[str, object]:
     return json.loads((tmp_path / "run" / "unstuck.json").read_text())
 
 
 def test_both_are_started_in_sessions_of_their_own(make: Callable[[], Watchers], tmp_path: Path):
     watchers = make()
-    facts = told(tmp_path)
+    facts = facts_of(tmp_path)
 
     assert watchers.pids() == {facts["agent_pid"], facts["hub_pid"]}
     assert facts["command"] == ["torchrun", "-m", "train"]
@@ -65,7 +64,7 @@ def test_token_is_in_no_command_line(make: Callable[[], Watchers]):
     watchers = make()
     for pid in watchers.pids():
         line = Path(f"/proc/{pid}/cmdline").read_text()
-        assert watchers._hub.token not in line
+        assert watchers.hub.token not in line
 
 
 @pytest.mark.parametrize("name", ["agent", "hub"])
@@ -74,7 +73,7 @@ def test_one_that_died_is_started_again_and_the_other_is_left_alone(
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
     watchers = make()
-    before = told(tmp_path)
+    before = facts_of(tmp_path)
     with child(tmp_path / "child", PAGE, rank_env(live)) as rank:
         rank.do("1")
         pid = before[f"{name}_pid"]
@@ -83,13 +82,13 @@ def test_one_that_died_is_started_again_and_the_other_is_left_alone(
         until(lambda: (s := procfs.stat(pid)) is None or s.state == "Z")
         watchers.check()
         watchers.check()
-        after = told(tmp_path)
+        after = facts_of(tmp_path)
 
         assert [key for key in ("agent_pid", "hub_pid") if after[key] != before[key]] == [
             f"{name}_pid"
         ]
         assert capsys.readouterr().err == (
-            f"unstuck: the {name} died (exit code -9); starting it again\n"
+            f"unstuck: the {name} died (exit code -9); restarting it\n"
         )
 
 
@@ -98,26 +97,24 @@ def test_one_that_keeps_dying_is_given_up_once(
 ):
     watchers = make()
     for _ in range(4):
-        assert watchers._agent is not None
-        watchers._agent.kill()
-        watchers._agent.wait()
+        watchers._processes["agent"].kill()
+        watchers._processes["agent"].wait()
         watchers.check()
     for _ in range(3):
         watchers.check()
-        watchers.tell("stopping")
+        watchers.send("stopping")
     lines = capsys.readouterr().err.splitlines()
 
     assert len(lines) == 4
-    assert lines[-1] == "unstuck: the agent died again; the job runs on without it"
+    assert lines[-1] == "unstuck: the agent died again; the job continues without it"
 
 
 def test_word_to_an_agent_that_is_gone_is_lost_without_noise(make: Callable[[], Watchers]):
     watchers = make()
-    assert watchers._agent is not None
-    watchers._agent.kill()
-    watchers._agent.wait()
-    watchers.tell("exit", 7, 0)
-    watchers.tell("stopping")
+    watchers._processes["agent"].kill()
+    watchers._processes["agent"].wait()
+    watchers.send("exit", 7, 0)
+    watchers.send("stopping")
 
 
 def test_both_end_with_the_job(make: Callable[[], Watchers]):
@@ -126,9 +123,7 @@ def test_both_end_with_the_job(make: Callable[[], Watchers]):
     watchers.finish()
 
     assert time.monotonic() - began < 4
-    assert watchers._agent is not None
-    assert watchers._hub_process is not None
-    assert (watchers._agent.returncode, watchers._hub_process.returncode) == (0, 0)
+    assert [process.returncode for process in watchers._processes.values()] == [0, 0]
 
 
 def test_run_directory_that_vanished_does_not_hurt_the_job(
@@ -136,11 +131,10 @@ def test_run_directory_that_vanished_does_not_hurt_the_job(
 ):
     watchers = make()
     shutil.rmtree(tmp_path / "run")
-    assert watchers._agent is not None
-    watchers._agent.kill()
-    watchers._agent.wait()
+    watchers._processes["agent"].kill()
+    watchers._processes["agent"].wait()
     watchers.check()
-    assert watchers._agent.poll() is None
+    assert watchers._processes["agent"].poll() is None
 
 
 def test_one_that_cannot_be_started_is_said_and_the_job_runs_on(
@@ -150,7 +144,7 @@ def test_one_that_cannot_be_started_is_said_and_the_job_runs_on(
     monkeypatch.setattr("sys.executable", "/no/such/python")
     watchers = make()
     watchers.check()
-    watchers.tell("stopping")
+    watchers.send("stopping")
     watchers.finish()
 
     assert watchers.pids() == set()

@@ -1,10 +1,10 @@
-"""What a record must be before anybody may trust it. `unstuck kb check` prints what is wrong.
+"""Everything that `unstuck kb check` checks before a record may be trusted.
 
-The rules of one record stand in `rules`; here are those that need all of them: ids are
-unique, links lead somewhere, no record matches another one's lines unless they are linked.
+The rules for a single record are in `rules`. Those here need all records: ids are unique, links
+lead somewhere, and no record matches the lines of another unless the two are linked.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,6 +14,9 @@ from unstuck.explain.kb import read, rules
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.match import Matcher
 from unstuck.explain.kb.schema import Record
+
+Finding = tuple[str, str, str]
+"""Id of a record, a field, and what is wrong with it."""
 
 
 class Problem(Struct, frozen=True):
@@ -29,7 +32,7 @@ class Problem(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What lies in directories of records: the readable ones, and what is wrong with the rest."""
+    """The readable records in some directories, and what is wrong with the other files."""
 
     records: tuple[Record, ...]
     origins: dict[str, str]
@@ -42,12 +45,12 @@ def check(
     *,
     among: Iterable[Record] = (),
 ) -> list[Problem]:
-    """Return everything that is wrong with these records; an empty list when all is well.
+    """Return everything that is wrong with these records.
 
     Args:
         records: those to check.
         origins: the file of each id, for the messages.
-        among: other records that they may link to and must not clash with.
+        among: other records that they may link to and must not conflict with.
 
     Example:
         for problem in check(load().records.values()):
@@ -57,16 +60,15 @@ def check(
     given = {record.id for record in mine}
     kb = KnowledgeBase([*(r for r in among if r.id not in given), *mine])
     places = origins or {}
-    found = [
-        Problem(places.get(record.id, record.id), field, message)
-        for record in mine
-        for field, message in rules.check_record(record)
+    found = [(record.id, *finding) for record in mine for finding in rules.check_record(record)]
+    return [
+        Problem(places.get(record_id, record_id), field, message)
+        for record_id, field, message in (*found, *_check_together(mine, kb))
     ]
-    return found + _check_together(mine, kb, places)
 
 
 def gather(roots: Sequence[Path]) -> Found:
-    """Read all records below these directories, going on where one is broken."""
+    """Read all records below these directories; broken ones become problems."""
     records: list[Record] = []
     origins: dict[str, str] = {}
     problems: list[Problem] = []
@@ -88,61 +90,41 @@ def gather(roots: Sequence[Path]) -> Found:
 
 
 def _split(message: str) -> tuple[str, str]:
-    """Part msgspec's `... - at `$.causes[0].cause`` into field and message."""
+    """Split the field off from msgspec's `... - at `$.causes[0].cause``."""
     text, _, place = message.partition(" - at `$")
     return place.rstrip("`").lstrip(".") or "file", text
 
 
-def _check_together(
-    mine: Sequence[Record], kb: KnowledgeBase, origins: Mapping[str, str]
-) -> list[Problem]:
-    found: list[Problem] = []
-
-    def say(record: Record) -> Callable[[str, str], None]:
-        place = origins.get(record.id, record.id)
-        return lambda field, message: found.append(Problem(place, field, message))
-
+def _check_together(mine: Sequence[Record], kb: KnowledgeBase) -> Iterator[Finding]:
     for record in mine:
-        _check_links(record, kb, say(record))
+        yield from _check_links(record, kb)
     usable = [r for r in kb.records.values() if not any(map(rules.regex.problem, r.patterns))]
     matcher = Matcher(KnowledgeBase(usable))
     given = {record.id for record in mine}
     for record in kb.records.values():
         for number, line in enumerate(record.must_match):
-            for other, _ in matcher.confirm(line):
-                if other.id == record.id or linked(record, other):
+            for found, _, _ in matcher.confirm(line):
+                if found == record.id or _linked(record, kb.records[found]):
                     continue
-                if other.id in given:
-                    say(other)("patterns", f"match a line of {record.id}: {rules.short(line)}")
+                if found in given:
+                    yield found, "patterns", f"match a line of {record.id}: {rules.short(line)}"
                 else:
-                    say(record)(f"must_match[{number}]", f"is also matched by {other.id}")
-    return found
+                    yield record.id, f"must_match[{number}]", f"is also matched by {found}"
 
 
-def _check_links(record: Record, kb: KnowledgeBase, say: Callable[[str, str], None]) -> None:
-    for field, target in links(record):
+def _check_links(record: Record, kb: KnowledgeBase) -> Iterator[Finding]:
+    for field, target in record.links():
         if target == record.id:
-            say(field, "leads to the record itself")
+            yield record.id, field, "leads to the record itself"
         elif target not in kb.records:
-            say(field, f"there is no record {target}")
+            yield record.id, field, f"there is no record {target}"
     parent = kb.records.get(record.refines)
     if parent and not parent.patterns:
-        say("refines", f"{parent.id} has no pattern of its own, so it can never be refined")
+        message = f"{parent.id} has no pattern of its own, so it can never be refined"
+        yield record.id, "refines", message
 
 
-def links(record: Record) -> list[tuple[str, str]]:
-    """Return every id that a record names, with the field that names it."""
-    graph = record.graph
-    return [
-        *((("refines", record.refines),) if record.refines else ()),
-        *((f"graph.leads_to[{n}]", target) for n, target in enumerate(graph.leads_to)),
-        *((f"graph.preceded_by[{n}]", target) for n, target in enumerate(graph.preceded_by)),
-        *((f"graph.confused_with[{n}]", c.record) for n, c in enumerate(graph.confused_with)),
-    ]
-
-
-def linked(one: Record, other: Record) -> bool:
-    """Tell whether one of two records names the other."""
-    return any(target == other.id for _, target in links(one)) or any(
-        target == one.id for _, target in links(other)
-    )
+def _linked(one: Record, other: Record) -> bool:
+    return other.id in {target for _, target in one.links()} or one.id in {
+        target for _, target in other.links()
+    }

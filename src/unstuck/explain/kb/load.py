@@ -1,7 +1,7 @@
 """The knowledge base in memory, and a cache of it so that a command starts fast.
 
-Reading a hundred TOML files takes a third of a second; the cache, keyed by every file's
-name, size and time, takes a few milliseconds. It is data only (msgpack): nothing in it runs.
+Reading hundreds of TOML files takes a third of a second; the cache, keyed by every file's
+name, size and time, takes a few milliseconds. It is plain data (msgpack) behind its checksum.
 """
 
 import contextlib
@@ -15,19 +15,20 @@ import msgspec
 from unstuck._version import __version__
 from unstuck.errors import RecordError, RecordNotFoundError
 from unstuck.explain.kb import read, regex
-from unstuck.explain.kb.schema import Record
+from unstuck.explain.kb.schema import Record, say
+from unstuck.model.logs import LogCause, LogRecord
 
 KEPT = 4
-"""Cache files left in place: one a combination of directories in use."""
+"""Cache files left in place: one for each combination of directories in use."""
+_DIGEST = hashlib.sha256().digest_size
 
 
-class _Cached(msgspec.Struct, frozen=True):
-    records: tuple[Record, ...]
-    origins: tuple[str, ...]
+_Cached = tuple[tuple[Record, str], ...]
+"""Every record with the file it was read from."""
 
 
 class KnowledgeBase:
-    """All records by id, and how they hang together."""
+    """All records by id, and how they are related."""
 
     def __init__(self, records: Sequence[Record], origins: Mapping[str, str] | None = None) -> None:
         self.records: dict[str, Record] = {record.id: record for record in records}
@@ -43,10 +44,10 @@ class KnowledgeBase:
         return self._refinements.get(record_id, [])
 
     def get(self, record_id: str) -> Record:
-        """Return one record; a unique end of its id is enough.
+        """Return one record; the last part of its id is enough if it is unique.
 
         Raises:
-            RecordNotFoundError: with the nearest ids there are.
+            RecordNotFoundError: suggests the most similar ids.
         """
         if record_id in self.records:
             return self.records[record_id]
@@ -59,8 +60,12 @@ class KnowledgeBase:
         hint = f"did you mean {', '.join(near)}?" if near else "see `unstuck kb list`"
         raise RecordNotFoundError(f"there is no record `{record_id}`", hint=hint)
 
+    def for_logs(self, lang: str) -> dict[str, LogRecord]:
+        """Return what the diagnosis of logs needs of each record, in one language."""
+        return {record.id: _for_logs(record, lang) for record in self.records.values()}
+
     def search(self, words: str | Sequence[str], limit: int = 10) -> list[Record]:
-        """Return the records that fit these words or this message best, best first.
+        """Return the records that match these words or this message, best first.
 
         Example:
             kb.search("RuntimeError: [torch.distributed] Barrier timeout after 600000 ms")
@@ -70,51 +75,66 @@ class KnowledgeBase:
         return search(self, words if isinstance(words, str) else " ".join(words), limit)
 
 
+def _for_logs(record: Record, lang: str) -> LogRecord:
+    return LogRecord(
+        record.id,
+        str(record.role),
+        say(record.title, lang),
+        record.category,
+        record.domain,
+        tuple(
+            LogCause(cause.cause, say(cause.evidence, lang), cause.facts, cause.reported)
+            for cause in record.causes
+        ),
+        record.confidence,
+        record.refines,
+        record.facts,
+    )
+
+
 def load(extra: Sequence[Path] = ()) -> KnowledgeBase:
     """Return the built-in records with those of plug-ins, `UNSTUCK_KB` and these directories.
 
     Raises:
-        RecordError: a record cannot be read, or its pattern could run for ever.
+        RecordError: a record cannot be read, or its pattern could run forever.
     """
-    roots = read.directories(extra)
-    found = {root: read.files(root) for root in roots}
+    found = {root: read.files(root) for root in read.directories(extra)}
     cache = _cache_file(_fingerprint(found))
     cached = _from_cache(cache)
     if cached is None:
         cached = _from_files(found)
         _to_cache(cache, cached)
-    ids = (record.id for record in cached.records)
-    return KnowledgeBase(cached.records, dict(zip(ids, cached.origins, strict=True)))
+    records = [record for record, _ in cached]
+    return KnowledgeBase(records, {record.id: origin for record, origin in cached})
 
 
 def _from_files(found: Mapping[Path, Sequence[Path]]) -> _Cached:
-    read_so_far: dict[str, tuple[Record, str]] = {}
+    records: dict[str, tuple[Record, str]] = {}
     for root, paths in found.items():
         for path in paths:
             record = _usable(path, root)
-            read_so_far[record.id] = (record, str(path))
-    both = [read_so_far[record_id] for record_id in sorted(read_so_far)]
-    return _Cached(tuple(record for record, _ in both), tuple(origin for _, origin in both))
+            records[record.id] = (record, str(path))
+    return tuple(records[record_id] for record_id in sorted(records))
 
 
 def _usable(path: Path, root: Path) -> Record:
-    """Read one record and refuse what would break or hang the reader of a log."""
+    """Read one record; refuse what would break or hang whoever reads a log with it."""
+
+    def unusable(why: str) -> RecordError:
+        message = f"the record {path} cannot be used: {why}"
+        return RecordError(message, hint=f"unstuck kb check {root}")
+
     try:
         record = read.read(path)
-        why = _why_unusable(record, read.expected_id(path, root))
     except RecordError as error:
-        why, record = error.message, None
-    if record is None or why:
-        message = f"the record {path} cannot be used: {why}"
-        raise RecordError(message, hint=f"unstuck kb check {root}")
-    return record
-
-
-def _why_unusable(record: Record, expected: str) -> str:
+        raise unusable(error.message) from error
+    expected = read.expected_id(path, root)
     if record.id != expected:
-        return f"its id is {record.id}, its place {expected}"
-    problems = ((p, regex.problem(p)) for p in record.patterns)
-    return next((f"the pattern {p} {why}" for p, why in problems if why), "")
+        raise unusable(f"its id is {record.id}, its place {expected}")
+    for pattern in record.patterns:
+        if why := regex.problem(pattern):
+            raise unusable(f"the pattern {pattern} {why}")
+    return record
 
 
 def _fingerprint(found: Mapping[Path, Sequence[Path]]) -> str:
@@ -139,26 +159,30 @@ def _cache_file(fingerprint: str) -> Path | None:
 
 
 def _from_cache(path: Path | None) -> _Cached | None:
+    """Read the cache; one that is damaged is as good as none."""
     if path is None:
         return None
-    try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=_Cached)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        content = path.read_bytes()
+        digest, data = content[:_DIGEST], content[_DIGEST:]
+        if hashlib.sha256(data).digest() == digest:
+            return msgspec.msgpack.decode(data, type=_Cached)
+    return None
 
 
 def _to_cache(path: Path | None, cached: _Cached) -> None:
-    """Store it if that is possible; a home without room or rights only costs time."""
+    """Store it if possible; without room or permission the next start is only slower."""
     if path is None:
         return
-    import tempfile
-
+    data = msgspec.msgpack.encode(cached)
+    temporary = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".records-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.msgpack.encode(cached))
-        Path(name).replace(path)
+        try:
+            temporary.write_bytes(hashlib.sha256(data).digest() + data)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
         caches = sorted(path.parent.glob("records-*.msgpack"), key=lambda p: p.stat().st_mtime)
         for old in caches[:-KEPT]:
             old.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Where records come from: our own directory, users' directories, installed plug-ins.
+"""Where records come from: the built-in directory, users' directories, installed plug-ins.
 
-A directory holds one TOML file a record at `<domain>/<slug>.toml`. Users name theirs in
-`UNSTUCK_KB` (a path list) or by a flag; a plug-in names a package that is such a directory:
+A directory has one TOML file per record at `<domain>/<slug>.toml`. Users give theirs in
+`UNSTUCK_KB` (separated as in PATH) or by `--kb`; a plug-in names a package with records:
 
     [project.entry-points."unstuck.records"]
     acme = "acme_unstuck.records"
@@ -26,27 +26,21 @@ def directories(extra: Sequence[Path] = (), environ: Mapping[str, str] = os.envi
     """Return all directories of records; where two have the same id, the later one wins.
 
     Raises:
-        RecordError: a user's directory is not there.
+        RecordError: a user's directory does not exist.
     """
     named = [Path(part) for part in environ.get(VARIABLE, "").split(os.pathsep) if part]
     for path in [*named, *extra]:
         if not path.is_dir():
             raise RecordError(
                 f"there is no directory of records at {path}",
-                hint=f"records lie in DIR/<domain>/<slug>.toml; named by {VARIABLE} or a flag",
+                hint=f"records are at DIR/<domain>/<slug>.toml; give DIR by --kb or {VARIABLE}",
             )
     return [BUILT_IN, *plug_ins(), *named, *extra]
 
 
 def files(root: Path) -> list[Path]:
     """Return the files of records below a directory, in a stable order."""
-    found = [
-        Path(folder) / name
-        for folder, _, names in os.walk(root)
-        for name in names
-        if name.endswith(".toml")
-    ]
-    return sorted(found)
+    return sorted(path for path in root.rglob("*.toml") if path.is_file())
 
 
 def read(path: Path) -> Record:
@@ -57,7 +51,7 @@ def read(path: Path) -> Record:
     """
     try:
         return msgspec.toml.decode(path.read_bytes(), type=Record)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(str(error)) from error
     except OSError as error:
         raise RecordError(f"cannot be read: {error.strerror}") from error
@@ -70,32 +64,13 @@ def expected_id(path: Path, root: Path) -> str:
 
 def plug_ins() -> list[Path]:
     """Return the directories that installed plug-ins name."""
-    # importlib.metadata takes longer to load than all records: only where it finds something.
-    if not any(_mentions_group(entry) for entry in sys.path):
+    # Importing importlib.metadata takes longer than loading all records: only if it is needed.
+    found = (f for place in sys.path for f in Path(place).glob("*.*-info/entry_points.txt"))
+    if not any(GROUP in file.read_text(errors="replace") for file in found):
         return []
     from importlib.metadata import entry_points
 
     return [path for entry in entry_points(group=GROUP) for path in _package(entry.value)]
-
-
-def _mentions_group(entry: str) -> bool:
-    try:
-        names = os.listdir(entry or ".")  # noqa: PTH208
-    except OSError:
-        return False
-    return any(
-        _contains_group(os.path.join(entry, name, "entry_points.txt"))  # noqa: PTH118
-        for name in names
-        if name.endswith((".dist-info", ".egg-info"))
-    )
-
-
-def _contains_group(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return GROUP.encode() in file.read()
-    except OSError:
-        return False
 
 
 def _package(name: str) -> Iterator[Path]:
@@ -107,7 +82,7 @@ def _package(name: str) -> Iterator[Path]:
         spec = None
     if spec is None or not spec.submodule_search_locations:
         raise RecordError(
-            f"the plug-in {name} is installed but is no package",
+            f"the plug-in {name} is installed but is not a package",
             hint=f"its entry point in {GROUP} must name a package directory with records",
         )
     yield from (Path(place) for place in spec.submodule_search_locations)

@@ -1,9 +1,8 @@
 """What a pattern promises, read from its parse tree: literals it needs, time it can take.
 
-A log line is written by somebody else, so a pattern must not be one that some line makes
-run for ever. Two shapes do that: a repeat inside a repeat, and two open-ended repeats that
-can share the same text. Both are refused unless a character between them settles where
-the first one ends.
+A log line is written by somebody else, so a pattern must not be one that some line makes run
+forever. Two shapes do that: a repeat inside a repeat, and repeats in a row that can match the
+same text. Both are refused unless a character between them decides where the first one ends.
 """
 
 import re
@@ -21,6 +20,10 @@ FEW = 4
 """A repeat of at most so many times is written out."""
 OPEN_END = 1000
 """A repeat up to this many times or more counts as open-ended."""
+LONGEST = 8000
+"""Characters of a line that a pattern sees, so no repeat is longer."""
+MOST_STEPS = 10_000_000
+"""A row of repeats that can match the same text may be tried in so many ways."""
 BROAD = 64
 """A repeat over so many of the 128 ASCII characters matches nearly any text."""
 
@@ -50,7 +53,7 @@ def problem(pattern: str) -> str:
         return why
     if _leads_broadly(tree):
         return "starts with an open-ended repeat: begin with a literal, search finds it anywhere"
-    return _pairs(tree)
+    return _in_a_row(tree)
 
 
 def ignores_case(pattern: str) -> bool:
@@ -126,7 +129,7 @@ def _nested(items: Items) -> str:
                 return found
         if code in _BACKTRACKING and value[1] > 1 and not _settled(list(value[2])):
             return (
-                "has a repeat inside a repeat, which some line makes run for ever: start or end "
+                "has a repeat inside a repeat, which some line makes run forever: start or end "
                 "the inner part with a character that the inner repeat cannot match"
             )
     return ""
@@ -152,62 +155,103 @@ def _fixed(item: tuple[Any, Any]) -> bool:
 
 
 class _Shared(Exception):
-    """Two open-ended repeats can match the same text."""
+    """Several repeats can match the same text."""
 
 
-class _Open(NamedTuple):
-    """An open-ended repeat to the left: its characters, and the fixed ones since."""
+class _Repeat(NamedTuple):
+    """A repeat to the left: its characters, and the fixed ones that must follow it."""
 
     chars: frozenset[int]
-    since: tuple[frozenset[int], ...] = ()
+    steps: int
+    """In how many ways it and the repeats before it can divide the text among themselves."""
+    open_ended: bool
+    since: frozenset[frozenset[int]] = frozenset()
+
+    def shares(self, chars: frozenset[int]) -> bool:
+        """Tell whether a repeat over these characters can match the same text."""
+        return bool(self.chars & chars) and all(passed & chars for passed in self.since)
 
 
-def _pairs(tree: Items) -> str:
-    """Find two open-ended repeats that can share text, with nothing between to part them."""
+def _in_a_row(tree: Items) -> str:
+    """Find repeats that can match the same text, with nothing between to separate them."""
     try:
         _walk(tree, [])
     except _Shared:
         return (
-            "has two open-ended repeats that can match the same text: "
-            "bound one, for example .{0,200}"
+            "has two open-ended repeats that can match the same text, or more than two long ones: "
+            "bound them, for example .{0,200}"
         )
     return ""
 
 
-def _walk(items: Items, before: list[_Open]) -> list[_Open]:
+def _walk(items: Items, before: list[_Repeat]) -> list[_Repeat]:
     """Go through the items in the order of the text; return the repeats still undecided."""
     for code, value in items:
         if _fixed((code, value)):
             before = _pass(before, _chars([(code, value)]))
         elif code in _BACKTRACKING and value[1] >= OPEN_END:
-            before = _repeat(value, before)
+            before = _open_ended(value, before)
         elif code in _REPEATS:
             after = _walk(list(value[2]), before)
-            before = [*before, *after] if value[0] == 0 else after
+            found = [] if code is op.POSSESSIVE_REPEAT else _bounded(value, before)
+            before = _merged([*(before if value[0] == 0 else []), *after, *found])
         elif code is not op.ASSERT_NOT:
             ways = [_walk(body, before) for body in _bodies(code, value)]
-            before = list(dict.fromkeys(o for way in ways for o in way)) if ways else before
+            before = _merged([found for way in ways for found in way]) if ways else before
     return before
 
 
-def _pass(before: list[_Open], chars: frozenset[int]) -> list[_Open]:
-    return [_Open(o.chars, (*o.since, chars)) for o in before if o.chars & chars]
+def _pass(before: list[_Repeat], chars: frozenset[int]) -> list[_Repeat]:
+    return [r._replace(since=r.since | {chars}) for r in before if r.chars & chars]
 
 
-def _repeat(value: Any, before: list[_Open]) -> list[_Open]:
+def _open_ended(value: Any, before: list[_Repeat]) -> list[_Repeat]:
     least, _, body = value
     chars, items = _chars(body), _unwrap(list(body))
-    rivals, since = before, ()
+    rivals, since = before, frozenset[frozenset[int]]()
     if len(items) > 1:
         rivals = _pass(before, _chars(items[:1])) if _fixed(items[0]) else before
-        since = (_chars(items[-1:]),) if _fixed(items[-1]) else ()
-    if any(o.chars & chars and all(s & chars for s in o.since) for o in rivals):
+        since = frozenset({_chars(items[-1:])} if _fixed(items[-1]) else ())
+    if any(r.open_ended and r.shares(chars) for r in rivals):
         raise _Shared
-    return [*(before if least == 0 else rivals), _Open(chars, since)]
+    found = _Repeat(chars, _steps(chars, LONGEST, rivals), open_ended=True, since=since)
+    return [*(before if least == 0 else rivals), found]
+
+
+def _bounded(value: Any, before: list[_Repeat]) -> list[_Repeat]:
+    """Return a bounded repeat of one character that is long enough to count."""
+    least, most, body = value
+    items = _unwrap(list(body))
+    if most - least <= FEW or len(items) != 1 or not _fixed(items[0]):
+        return []
+    chars = _chars(items)
+    return [_Repeat(chars, _steps(chars, most - least, before), open_ended=False)]
+
+
+def _steps(chars: frozenset[int], length: int, before: list[_Repeat]) -> int:
+    steps = length * max((r.steps for r in before if r.shares(chars)), default=1)
+    if steps > MOST_STEPS:
+        raise _Shared
+    return steps
+
+
+def _merged(repeats: list[_Repeat]) -> list[_Repeat]:
+    """Leave out repeats that are no more of a danger than another one."""
+    kept: list[_Repeat] = []
+    for one in sorted(repeats, key=lambda r: (len(r.since), -r.steps, not r.open_ended)):
+        if not any(
+            other.chars >= one.chars
+            and other.steps >= one.steps
+            and other.open_ended >= one.open_ended
+            and other.since <= one.since
+            for other in kept
+        ):
+            kept.append(one)
+    return kept
 
 
 def _unwrap(body: Items) -> Items:
-    """Return what is in a group that is all of a repeat."""
+    """Return the content of a group if the group is all there is."""
     while len(body) == 1 and body[0][0] is op.SUBPATTERN:
         body = list(body[0][1][3])
     return body
@@ -222,17 +266,20 @@ def _flat(items: Items) -> Iterator[tuple[Any, Any]]:
 
 
 def _bodies(code: Any, value: Any) -> list[Items]:
+    bodies: Sequence[Any] = ()
     if code in _REPEATS:
-        return [list(value[2])]
-    if code is op.SUBPATTERN:
-        return [list(value[3])]
-    if code is op.BRANCH:
-        return [list(branch) for branch in value[1]]
-    if code is op.ATOMIC_GROUP:
-        return [list(value)]
-    if code in (op.ASSERT, op.ASSERT_NOT):
-        return [list(value[1])]
-    return []
+        bodies = [value[2]]
+    elif code is op.SUBPATTERN:
+        bodies = [value[3]]
+    elif code is op.BRANCH:
+        bodies = value[1]
+    elif code is op.ATOMIC_GROUP:
+        bodies = [value]
+    elif code in (op.ASSERT, op.ASSERT_NOT):
+        bodies = [value[1]]
+    elif code is op.GROUPREF_EXISTS:
+        bodies = [value[1], value[2] or ()]
+    return [list(body) for body in bodies]
 
 
 def _chars(items: Iterable[tuple[Any, Any]]) -> frozenset[int]:

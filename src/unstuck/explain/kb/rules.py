@@ -1,7 +1,8 @@
-"""What one record must be, looked at alone: texts, patterns, claims, dates."""
+"""The rules for a single record: texts, patterns, claims, dates."""
 
+import builtins
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from typing import cast
 
@@ -17,43 +18,24 @@ Finding = tuple[str, str]
 """A field and what is wrong with it."""
 
 SHORTEST = 8
-"""Characters of the shortest literal that says anything."""
+"""Characters of the shortest literal that is specific enough."""
 
-COMMON = frozenset(
-    {
-        "assertionerror",
-        "attributeerror",
-        "brokenpipeerror",
-        "connection refused",
-        "connection reset by peer",
-        "connection timed out",
-        "connectionerror",
-        "connectionreseterror",
-        "exception",
-        "fatalerror",
-        "filenotfounderror",
-        "importerror",
-        "indexerror",
-        "keyerror",
-        "memoryerror",
-        "no such file or directory",
-        "notimplementederror",
-        "oserror",
-        "out of memory",
-        "permission denied",
-        "runtimeerror",
-        "segmentation fault",
-        "timed out",
-        "timeout error",
-        "timeouterror",
-        "torch.distributed",
-        "traceback",
-        "traceback (most recent call last)",
-        "typeerror",
-        "valueerror",
-    }
-)
-"""Literals that stand in any log, by themselves no anchor."""
+COMMON = {name.lower() for name, value in vars(builtins).items() if isinstance(value, type)} | {
+    "connection refused",
+    "connection reset by peer",
+    "connection timed out",
+    "fatalerror",
+    "no such file or directory",
+    "out of memory",
+    "permission denied",
+    "segmentation fault",
+    "timed out",
+    "timeout error",
+    "torch.distributed",
+    "traceback",
+    "traceback (most recent call last)",
+}
+"""Text that is in any log, such as the names of Python's own exceptions: no anchor by itself."""
 
 CONFIDENCES = ("certain", "likely", "possible")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9-]*")
@@ -69,14 +51,11 @@ def check_record(record: Record) -> list[Finding]:
     Example:
         check_record(record)   # [("dead_ends[0].why.zh", "is empty")]
     """
-    found: list[Finding] = []
-    for rule in RULES:
-        found += rule(record)
-    return found
+    return [finding for rule in RULES for finding in rule(record)]
 
 
 def short(line: str, most: int = 100) -> str:
-    """Return enough of a line to recognise it."""
+    """Return enough of a line to recognise it by."""
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -96,9 +75,9 @@ def texts(value: object, field: str = "") -> Iterator[tuple[str, Text]]:
 
 
 def identity(record: Record) -> Iterator[Finding]:
-    """Check id, domain, signature and the closed vocabularies that the schema leaves open."""
+    """Check id, domain, signature, and the words that the schema does not check."""
     if not _ID.fullmatch(record.id):
-        yield "id", f"{record.id!r} is not <domain>/<slug> in small letters, digits and dashes"
+        yield "id", f"{record.id!r} is not <domain>/<slug> in lower-case letters, digits and dashes"
     elif record.domain != record.id.partition("/")[0]:
         yield "domain", f"is {record.domain}, but the id begins with {record.id.partition('/')[0]}"
     for name in ("signature", "category"):
@@ -112,46 +91,46 @@ def identity(record: Record) -> Iterator[Finding]:
 
 
 def languages(record: Record) -> Iterator[Finding]:
-    """Check that both languages are there and real."""
+    """Check that every text is there in both languages."""
     for field, text in texts(record):
         if not text.en.strip():
             yield f"{field}.en", "is empty"
         elif _ANY_CJK.search(text.en):
-            yield f"{field}.en", "has Chinese characters"
+            yield f"{field}.en", "contains Chinese characters"
         if not text.zh.strip():
             yield f"{field}.zh", "is empty"
         elif text.zh.strip() == text.en.strip() or not _CJK.search(text.zh):
             yield f"{field}.zh", "is not Chinese"
         elif _ENGLISH_SENTENCE.search(_QUOTED.sub("", text.zh)):
-            yield f"{field}.zh", "has an English sentence in it; quote it or translate it"
+            yield f"{field}.zh", "contains an English sentence; quote it or translate it"
 
 
 def shape(record: Record) -> Iterator[Finding]:
-    """Check that a record has what its kind needs: patterns, or facts about its parent's."""
+    """Check that a record has patterns, or facts if it refines another record."""
     if record.refines:
         yield from _refinement(record)
         return
     if record.facts:
-        yield "facts", "is only for records that refine another one; causes have facts of their own"
+        yield "facts", "is only for records that refine another; put facts into the causes"
     if record.patterns:
         empty = (n for n in ("anchors", "must_match", "must_not_match") if not getattr(record, n))
         yield from ((name, "is empty") for name in empty)
     elif record.anchors or record.must_match:
         yield "patterns", "is empty, but there are anchors or lines to match"
     elif not (record.aliases and (record.graph.leads_to or record.graph.confused_with)):
-        yield "patterns", "is empty: such a record needs aliases, and links to other records"
+        yield "patterns", "is empty: then aliases and links to other records are needed"
 
 
 def _refinement(record: Record) -> Iterator[Finding]:
     for name in ("patterns", "anchors", "must_match", "must_not_match"):
         if getattr(record, name):
-            yield name, f"must be empty: {record.refines} is matched, this record refines it"
+            yield name, f"must be empty: {record.refines} is matched, and this record refines it"
     if not record.facts:
-        yield "facts", f"is empty: without a fact nothing tells it from {record.refines}"
+        yield "facts", f"is empty: nothing distinguishes it from {record.refines}"
 
 
 def anchors(record: Record) -> Iterator[Finding]:
-    """Check that the anchors are telling and that each pattern needs one of them."""
+    """Check that the anchors are specific and that lines contain them."""
     for number, anchor in enumerate(record.anchors):
         if why := _poor_anchor(anchor):
             yield f"anchors[{number}]", why
@@ -162,16 +141,16 @@ def anchors(record: Record) -> Iterator[Finding]:
 def _poor_anchor(anchor: str) -> str:
     bare = anchor.strip().lower()
     if "\n" in anchor or "\r" in anchor:
-        return "has a line end: anchors and patterns see one line"
+        return "has a line break: anchors and patterns see one line"
     if len(anchor.strip()) < SHORTEST:
         return f"{anchor!r} is shorter than {SHORTEST} characters"
     if bare.strip(":. ") in COMMON or (bare.isalpha() and anchor.strip().islower()):
-        return f"{anchor!r} stands in any log: take more of the message"
+        return f"{anchor!r} is in any log: use more of the message"
     return ""
 
 
 def patterns(record: Record) -> Iterator[Finding]:
-    """Check every pattern: safe, with a literal of its own, found by an anchor, used by a line."""
+    """Check that every pattern is safe, specific, found by an anchor, and used by a line."""
     for number, pattern in enumerate(record.patterns):
         field = f"patterns[{number}]"
         if why := regex.problem(pattern):
@@ -179,13 +158,13 @@ def patterns(record: Record) -> Iterator[Finding]:
             continue
         seconds = hostile.slowest(pattern, record.must_match[:2])
         if seconds > hostile.SLOWEST:
-            yield field, f"takes {seconds:.2f} s on a hostile line; bound its repeats"
+            yield field, f"takes {seconds:.2f} s on a hostile line: bound its repeats"
         ways = regex.expansions(pattern)
         if any(max(map(len, way), default=0) < SHORTEST for way in ways):
-            yield field, f"needs no literal of {SHORTEST} characters: it would match anything"
+            yield field, f"requires no literal of {SHORTEST} characters: it would match anything"
         for way in [way for way in ways if not _anchored(way, record, pattern)][:1]:
             needed = max(way, key=len, default="")
-            yield field, f"can match a line that has none of the anchors, only {needed!r}"
+            yield field, f"can match a line without any of the anchors, only {needed!r}"
         if not any(re.search(pattern, line) for line in record.must_match):
             yield field, "matches no line of must_match"
 
@@ -197,39 +176,42 @@ def _anchored(way: tuple[str, ...], record: Record, pattern: str) -> bool:
 
 
 def lines(record: Record) -> Iterator[Finding]:
-    """Check that the record matches its own lines, and not those it must not."""
+    """Check that the record matches the lines it must, and none that it must not."""
     if any(regex.problem(pattern) for pattern in record.patterns):
         return
-    matcher = Matcher(KnowledgeBase([record]), hyperscan=False)
+    matcher = Matcher(KnowledgeBase([record]))
     for name, wanted in (("must_match", True), ("must_not_match", False)):
         for number, line in enumerate(getattr(record, name)):
             field = f"{name}[{number}]"
             if not line.strip():
                 yield field, "is empty"
             elif "\n" in line:
-                yield field, "is more than one line; patterns see one"
+                yield field, "has several lines; patterns see one"
             elif bool(matcher.confirm(line)) is not wanted:
                 says = "is not matched" if wanted else "is matched"
                 yield field, f"{says} by this record: {short(line)}"
 
 
 def causes(record: Record) -> Iterator[Finding]:
-    """Check that a failure has causes, that no harmless line accuses, that counts have sources."""
-    accusing = [cause.cause for cause in record.causes if cause.cause is not Cause.UNKNOWN]
+    """Check that failures have causes, harmless lines have none, and counts have sources."""
+    named = [cause.cause for cause in record.causes if cause.cause is not Cause.UNKNOWN]
     if record.role in (Role.HARMLESS, Role.DIAGNOSTIC):
-        if accusing:
-            yield "causes", f"a {record.role} record accuses nobody, but has {', '.join(accusing)}"
+        if named:
+            yield (
+                "causes",
+                f"a {record.role} record must not name causes: {', '.join(named)}",
+            )
     elif not record.causes and not (record.role is Role.CASCADE and record.graph.preceded_by):
-        yield "causes", "is empty: name the causes, or for a cascade what precedes it"
+        yield "causes", "is empty: list the causes, or what precedes a cascade"
     for number, cause in enumerate(record.causes):
         if cause.reported < 0:
             yield f"causes[{number}].reported", "is negative"
         if cause.reported and not cause.sources and record.tier is not Tier.UNVERIFIED:
-            yield f"causes[{number}].sources", f"{cause.reported} reports without one source"
+            yield f"causes[{number}].sources", f"{cause.reported} reports without a source"
 
 
 def claims(record: Record) -> Iterator[Finding]:
-    """Check that what does not help and what helps has a source, and is more than its title."""
+    """Check that dead ends and workarounds have a source, and say more than their title."""
     for name in ("dead_ends", "workarounds"):
         items: tuple[DeadEnd | Workaround, ...] = getattr(record, name)
         for number, item in enumerate(items):
@@ -238,7 +220,7 @@ def claims(record: Record) -> Iterator[Finding]:
             if detail[1].en.strip() == item.action.en.strip() != "":
                 yield f"{field}.{detail[0]}", "repeats the action"
             if not item.sources and record.tier is not Tier.UNVERIFIED:
-                yield f"{field}.sources", "is empty: no claim without its source"
+                yield f"{field}.sources", "is empty: every claim needs a source"
             if item.rate:
                 yield from _rate(f"{field}.rate", item.rate, sourced=bool(item.sources))
 
@@ -251,13 +233,13 @@ def _rate(field: str, rate: Rate, *, sourced: bool) -> Iterator[Finding]:
     if rate.kind not in ("measured", "reported"):
         yield f"{field}.kind", f"is {rate.kind!r}, must be measured or reported"
     elif rate.kind == "measured" and not (rate.scenario and rate.torch):
-        yield field, "is measured: name the scenario and the torch version"
+        yield field, "is measured: give the scenario and the torch version"
     elif rate.kind == "reported" and not sourced:
-        yield field, "counts reports that are not linked"
+        yield field, "counts reports without links"
 
 
 def sources(record: Record) -> Iterator[Finding]:
-    """Check that the record says where it comes from, as well as its tier claims."""
+    """Check that the record has the sources that its tier requires."""
     named = [*record.sources, *(s for item in record.causes for s in item.sources)]
     named += [s for item in (*record.dead_ends, *record.workarounds) for s in item.sources]
     if any(not source.strip() for source in named):
@@ -266,31 +248,20 @@ def sources(record: Record) -> Iterator[Finding]:
         yield "sources", f"is empty, but the tier is {record.tier}"
     rates = [item.rate for item in (*record.dead_ends, *record.workarounds) if item.rate]
     if record.tier is Tier.MEASURED and not any(rate.kind == "measured" for rate in rates):
-        yield "tier", "is measured, but nothing in the record was"
+        yield "tier", "is measured, but the record has no measured rate"
 
 
 def dates(record: Record) -> Iterator[Finding]:
-    """Check that dates are ISO days in their order."""
+    """Check that dates are ISO dates, in order."""
     known: list[date] = []
     for name in ("first_seen", "last_confirmed", "last_updated"):
         value = getattr(record, name)
         try:
             known += [date.fromisoformat(value)] if value else []
         except ValueError:
-            yield name, f"is {value!r}, must be a day such as 2026-05-20"
+            yield name, f"is {value!r}, must be a date such as 2026-05-20"
     if known and known[0] != min(known):
         yield "first_seen", "is later than the other dates"
 
 
-RULES: tuple[Callable[[Record], Iterator[Finding]], ...] = (
-    identity,
-    languages,
-    shape,
-    anchors,
-    patterns,
-    lines,
-    causes,
-    claims,
-    sources,
-    dates,
-)
+RULES = (identity, languages, shape, anchors, patterns, lines, causes, claims, sources, dates)

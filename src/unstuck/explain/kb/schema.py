@@ -1,16 +1,16 @@
-"""What a knowledge-base record is. One TOML file a record; unknown keys are errors.
+"""What a knowledge-base record is. One TOML file per record; unknown keys are errors.
 
 A signature alone never gives one cause: `causes` lists those it can have, each with the
 evidence that separates it from the others. A record that `refines` another one has no
 pattern of its own: it is the answer when its parent's pattern matched and all its `facts`
-hold. No text without its Chinese, no rate without its count, no claim without its source.
+hold. Every text is in English and Chinese, every rate has its counts, every claim its source.
 """
 
 from enum import StrEnum
 
 from msgspec import Struct, field
 
-from unstuck.model.log import LogFact
+from unstuck.model.logs import LogFact
 from unstuck.model.verdict import Cause
 
 
@@ -24,9 +24,13 @@ class Role(StrEnum):
     EITHER = "either"
     """Root or cascade, depending on what else is in the logs."""
     DIAGNOSTIC = "diagnostic"
-    """It helps to find the failure but is none."""
+    """It helps to find the failure but is not one itself."""
     HARMLESS = "harmless"
-    """It looks like a failure and is none."""
+    """It looks like a failure but is not one."""
+
+
+FAILURES = {Role.ROOT, Role.EITHER, Role.CASCADE}
+"""What a line says in which something failed, here or elsewhere."""
 
 
 class Tier(StrEnum):
@@ -34,17 +38,26 @@ class Tier(StrEnum):
 
     MEASURED = "measured"
     REPRODUCED = "reproduced"
-    """The message was produced here and compared letter by letter."""
+    """The message was produced here and compared character by character."""
     REPORTED = "reported"
     """From public reports, linked."""
     UNVERIFIED = "unverified"
 
 
 class Text(Struct, frozen=True, forbid_unknown_fields=True):
-    """One text in both languages; both must be real."""
+    """One text in both languages."""
 
     en: str
     zh: str
+
+
+def say(text: Text, lang: str) -> str:
+    """Return a text in one language.
+
+    Example:
+        say(record.title, "zh")
+    """
+    return text.zh if lang == "zh" else text.en
 
 
 class Rate(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,7 +84,7 @@ class PossibleCause(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class DeadEnd(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What people try that does not help, and why."""
+    """What people try although it does not help, and why it does not."""
 
     action: Text
     why: Text
@@ -91,7 +104,7 @@ class Workaround(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 
 class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
-    """Another record that looks alike, and how to tell them apart."""
+    """Another record that looks similar, and how to tell them apart."""
 
     record: str
     tell: Text
@@ -117,7 +130,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """One failure signature and what is known about it."""
 
     id: str
-    """`domain/slug`, stable for ever; also the file's path below records/."""
+    """`domain/slug`, never changed; also the path of the file below records/."""
     title: Text
     signature: str
     """The message as printed, with … for what varies; for a derived record what it looks like."""
@@ -155,3 +168,13 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     first_seen: str = ""
     last_confirmed: str = ""
     last_updated: str = ""
+
+    def links(self) -> list[tuple[str, str]]:
+        """Return the ids of the records that this one names, each after the field that names it."""
+        graph = self.graph
+        return [
+            *([("refines", self.refines)] if self.refines else []),
+            *((f"graph.leads_to[{n}]", target) for n, target in enumerate(graph.leads_to)),
+            *((f"graph.preceded_by[{n}]", target) for n, target in enumerate(graph.preceded_by)),
+            *((f"graph.confused_with[{n}]", c.record) for n, c in enumerate(graph.confused_with)),
+        ]

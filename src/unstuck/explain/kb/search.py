@@ -1,12 +1,11 @@
-"""Find records by words, or by a message that somebody copied out of a log.
+"""Find records by words, or by a message copied from a log.
 
-A rare word weighs more than a frequent one, a word of the title more than one of the text.
-Who searches for a message by an alias wants the real messages too: they come right after.
+A rare word weighs more than a common one, a word of the title more than one of the text. Whoever
+searches for an alias of a message also wants the real messages: they come right after it.
 """
 
 import math
 import re
-from collections.abc import Iterator
 
 from unstuck.explain.kb import regex
 from unstuck.explain.kb.load import KnowledgeBase
@@ -44,7 +43,8 @@ def search(kb: KnowledgeBase, query: str, limit: int) -> list[Record]:
     for record in kb.records.values():
         if scores[record.id] < PHRASE:
             continue
-        for neighbour in _neighbours(kb, record):
+        links = (target for _, target in record.links())
+        for neighbour in (*links, *(refined.id for refined in kb.refinements(record.id))):
             if neighbour in scores and scores[neighbour] < PHRASE:
                 scores[neighbour] += PHRASE * _NEIGHBOUR
     best = sorted(scores, key=lambda found: (-scores[found], found))
@@ -53,7 +53,7 @@ def search(kb: KnowledgeBase, query: str, limit: int) -> list[Record]:
 
 
 def _fields(record: Record) -> tuple[str, ...]:
-    """Return the searchable texts of a record, the weightiest first."""
+    """Return the searchable texts of a record, the most important first."""
     facts = [cause.evidence for cause in record.causes]
     body = [record.root_cause, *facts, *(w.action for w in record.workarounds)]
     return (
@@ -66,7 +66,7 @@ def _fields(record: Record) -> tuple[str, ...]:
 
 
 def _index(text: str) -> str:
-    """Return the words of a text after a space each; monitoredBarrier is also found by barrier."""
+    """Return the words of a text, a space before each; `barrier` also finds monitoredBarrier."""
     lowered = f"{text} {_HUMP.sub(' ', text)}".lower()
     return f" {_NO_NAME.sub(' ', lowered)} {_NO_WORD.sub(' ', lowered)}"
 
@@ -129,11 +129,3 @@ def _matches(record: Record, query: str) -> bool:
     return any(anchor.lower() in lowered for anchor in record.anchors) and any(
         re.search(pattern, query) for pattern in record.patterns if not regex.problem(pattern)
     )
-
-
-def _neighbours(kb: KnowledgeBase, record: Record) -> Iterator[str]:
-    graph = record.graph
-    yield from (*graph.leads_to, *graph.preceded_by, *(c.record for c in graph.confused_with))
-    yield from (refined.id for refined in kb.refinements(record.id))
-    if record.refines:
-        yield record.refines

@@ -1,10 +1,10 @@
 """The verdict as JSON: for agents, schedulers and scripts."""
 
+from typing import Any
+
 import msgspec
 
 from unstuck.model.verdict import Verdict, VerdictFile
-
-_FIRST = ("schema", "verdict")
 
 
 def render(verdict: Verdict | None) -> str:
@@ -13,14 +13,15 @@ def render(verdict: Verdict | None) -> str:
     Example:
         render(None)  # '{\\n  "schema": "unstuck.verdict/1",\\n  "verdict": null\\n}\\n'
     """
-    return msgspec.json.format(_encode(verdict), indent=2).decode() + "\n"
+    return msgspec.json.format(line(verdict), indent=2)
 
 
 def line(verdict: Verdict | None) -> str:
     """Return the verdict file as one line of JSON."""
-    return _encode(verdict).decode() + "\n"
+    return msgspec.json.encode(plain(verdict)).decode() + "\n"
 
 
-def _encode(verdict: Verdict | None) -> bytes:
-    plain = msgspec.to_builtins(VerdictFile(verdict))
-    return msgspec.json.encode({key: plain[key] for key in _FIRST})
+def plain(verdict: Verdict | None) -> dict[str, Any]:
+    """Return the verdict file as a dictionary, the schema first."""
+    file = msgspec.to_builtins(VerdictFile(verdict))
+    return {"schema": file["schema"], "verdict": file["verdict"]}

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from unstuck.explain.kb import words
 from unstuck.explain.kb.load import KnowledgeBase
-from unstuck.explain.kb.schema import DeadEnd, PossibleCause, Rate, Record, Text, Workaround
-from unstuck.explain.kb.words import say
+from unstuck.explain.kb.schema import DeadEnd, PossibleCause, Rate, Record, Text, Workaround, say
+from unstuck.model.logs import LogFact
 
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 _ADDRESS = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull|discussions)/(\d+)")
@@ -25,9 +25,14 @@ class Part(Struct, frozen=True):
     """Ids of other records to link to."""
     links: tuple[str, ...] = ()
 
+    @property
+    def is_entry(self) -> bool:
+        """Tell whether it is an entry of a list."""
+        return bool(self.head or self.records or self.links)
+
 
 class Section(Struct, frozen=True):
-    """A heading and what stands below it."""
+    """A heading and what is below it."""
 
     title: str
     parts: tuple[Part, ...]
@@ -74,7 +79,7 @@ def outline(record: Record, kb: KnowledgeBase, lang: str = "en") -> list[Section
         "says": _says(record, lang),
         "means": [Part(say(record.root_cause, lang))],
         "causes": [_cause(cause, lang) for cause in record.causes],
-        "refinements": [_other(r.id, kb, lang, r) for r in kb.refinements(record.id)],
+        "refinements": [_other(r.id, kb, lang, r.facts) for r in kb.refinements(record.id)],
         "dont": [_claim(item, item.why, lang) for item in record.dead_ends],
         "helps": [_claim(item, item.how, lang) for item in record.workarounds],
         "leads_to": [_other(target, kb, lang) for target in graph.leads_to],
@@ -85,7 +90,7 @@ def outline(record: Record, kb: KnowledgeBase, lang: str = "en") -> list[Section
         ],
         "systems": [Part(say(t, lang), head=name) for name, t in record.os_notes.items()],
         "also": [Part(alias) for alias in record.aliases],
-        "links": [Part(links=(link,)) for link in _links(record)],
+        "links": [Part(links=(link,)) for link in dict.fromkeys((*record.docs, *record.sources))],
     }
     made = ((key, tuple(found)) for key, found in parts.items())
     return [Section(say(TITLES[key], lang), found) for key, found in made if found]
@@ -124,7 +129,7 @@ def named(source: str) -> str:
 
 def _says(record: Record, lang: str) -> Iterator[Part]:
     if record.refines:
-        facts = _join((say(words.FACTS[fact], lang) for fact in record.facts), lang)
+        facts = _facts(record.facts, lang)
         yield Part(say(_REFINES, lang).format(f"`{record.refines}`", facts))
         yield Part(record.signature)
         return
@@ -138,8 +143,7 @@ def _cause(cause: PossibleCause, lang: str) -> Part:
     known = say(words.CAUSES[cause.cause], lang)
     notes: list[str] = []
     if cause.facts:
-        facts = _join((say(words.FACTS[fact], lang) for fact in cause.facts), lang)
-        notes.append(say(_IN_LOGS, lang).format(facts))
+        notes.append(say(_IN_LOGS, lang).format(_facts(cause.facts, lang)))
     if cause.reported:
         count = _ONE_REPORT if cause.reported == 1 else _REPORTS
         notes.append(say(count, lang).format(cause.reported))
@@ -169,7 +173,7 @@ def _rate(rate: Rate, lang: str) -> str:
 
 
 def interval(successes: int, runs: int) -> tuple[float, float]:
-    """Return the 95 % interval (Wilson) of a rate, which is honest for few runs.
+    """Return the 95 % interval (Wilson) of a rate, which also holds for few runs.
 
     Example:
         interval(3, 3)   # (0.44, 1.0)
@@ -182,9 +186,8 @@ def interval(successes: int, runs: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def _other(target: str, kb: KnowledgeBase, lang: str, refined: Record | None = None) -> Part:
+def _other(target: str, kb: KnowledgeBase, lang: str, facts: tuple[LogFact, ...] = ()) -> Part:
     known = kb.records.get(target)
-    facts = refined.facts if refined else ()
     return Part(
         say(known.title, lang) if known else "",
         notes=tuple(say(words.FACTS[fact], lang) for fact in facts),
@@ -192,9 +195,5 @@ def _other(target: str, kb: KnowledgeBase, lang: str, refined: Record | None = N
     )
 
 
-def _links(record: Record) -> list[str]:
-    return list(dict.fromkeys((*record.docs, *record.sources)))
-
-
-def _join(items: Iterable[str], lang: str) -> str:
-    return say(_JOIN, lang).join(items)
+def _facts(facts: Iterable[LogFact], lang: str) -> str:
+    return say(_JOIN, lang).join(say(words.FACTS[fact], lang) for fact in facts)

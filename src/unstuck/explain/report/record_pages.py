@@ -1,9 +1,10 @@
-"""All records as static pages: one JSON file, an index, a page a record. No network needed."""
+"""All records as static pages: an index, a page per record, one JSON file. No network needed."""
 
 import re
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
+from string import Template
 
 import msgspec
 
@@ -11,8 +12,8 @@ from unstuck._version import __version__
 from unstuck.errors import WorldError
 from unstuck.explain.kb import words
 from unstuck.explain.kb.load import KnowledgeBase
-from unstuck.explain.kb.schema import Record, Text
-from unstuck.explain.kb.words import LANGUAGES, say
+from unstuck.explain.kb.schema import Record, Text, say
+from unstuck.explain.kb.words import LANGUAGES
 from unstuck.explain.report.record import Part, about, address, named, outline
 
 SCHEMA = "unstuck.records/1"
@@ -108,7 +109,7 @@ def _parts(parts: Iterable[Part]) -> str:
     made: list[str] = []
     entries: list[str] = []
     for part in parts:
-        if part.head or part.records or part.links:
+        if part.is_entry:
             entries.append(_entry(part))
         elif part.code:
             made.append(f"<pre>{escape(part.code)}</pre>")
@@ -146,24 +147,8 @@ def _both(text: Text) -> str:
 
 
 def _page(title: str, body: str) -> str:
-    style = (_ASSETS / "records.css").read_text(encoding="utf-8")
-    script = (_ASSETS / "records.js").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en" data-lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<nav><button data-to="en">English</button><button data-to="zh">中文</button></nav>
-<main>
-{body}
-</main>
-<script>
-{script}</script>
-</body>
-</html>
-"""
+    page, style, script = (
+        (_ASSETS / name).read_text(encoding="utf-8")
+        for name in ("page.html", "records.css", "records.js")
+    )
+    return Template(page).substitute(title=escape(title), body=body, style=style, script=script)

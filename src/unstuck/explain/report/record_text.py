@@ -1,41 +1,20 @@
-"""A record in a terminal: markdown that reads well as it is, with colour where there is some."""
+"""A record in a terminal: Markdown that is easy to read as it is, in colour if there is any."""
 
-import contextlib
-import io
-import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import TextIO
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
+from unstuck.console import clean
 from unstuck.explain.kb.load import KnowledgeBase
-from unstuck.explain.kb.schema import Record
-from unstuck.explain.kb.words import say
+from unstuck.explain.kb.schema import Record, say
 from unstuck.explain.report.record import Part, about, address, named, outline
+from unstuck.explain.report.terminal import paint
 
 NARROWEST = 60
 WIDEST = 100
 _QUOTED = re.compile(r"(`[^`]+`)")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def render_for(
-    stream: TextIO,
-    record: Record,
-    kb: KnowledgeBase,
-    lang: str = "en",
-    environ: Mapping[str, str] = os.environ,
-) -> str:
-    """Render for this stream: its width, and colour only on a terminal that shows it."""
-    terminal = stream.isatty()
-    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
-    width = WIDEST
-    if terminal:
-        with contextlib.suppress(OSError):
-            width = os.get_terminal_size(stream.fileno()).columns
-    return render(record, kb, lang, width=width, colour=terminal and not plain)
 
 
 def render(record: Record, kb: KnowledgeBase, lang: str = "en", *, width: int, colour: bool) -> str:
@@ -44,7 +23,7 @@ def render(record: Record, kb: KnowledgeBase, lang: str = "en", *, width: int, c
     Example:
         print(render(kb.get("gloo/recv-timeout"), kb, width=80, colour=False), end="")
     """
-    page = _Page(min(max(width, NARROWEST), WIDEST), colour=colour)
+    page = _Page(min(max(width, NARROWEST), WIDEST))
     page.add(f"# {record.id}", "bold red")
     page.blank()
     page.add(say(record.title, lang), "bold")
@@ -55,62 +34,48 @@ def render(record: Record, kb: KnowledgeBase, lang: str = "en", *, width: int, c
         page.blank()
         for part in section.parts:
             page.part(part)
-    return page.text()
+    if not page.lines[-1]:
+        page.lines.pop()
+    return paint(page.lines, colour=colour, ascii_only=False)
 
 
 class _Page:
     """Collects lines, wrapped to the width."""
 
-    def __init__(self, width: int, *, colour: bool) -> None:
+    def __init__(self, width: int) -> None:
         self.width = width
-        self.out = io.StringIO()
-        self.console = Console(
-            file=self.out,
-            force_terminal=colour,
-            color_system="standard" if colour else None,
-            no_color=not colour,
-            width=width,
-            legacy_windows=False,
-            highlight=False,
-            emoji=False,
-            markup=False,
-        )
-
-    def text(self) -> str:
-        lines = self.out.getvalue().rstrip("\n").split("\n")
-        return "\n".join(line.rstrip() for line in lines) + "\n"
+        self.lines: list[Text] = []
+        self._console = Console(width=width, legacy_windows=False)
 
     def blank(self) -> None:
-        if not self.out.getvalue().endswith("\n\n"):
-            self.out.write("\n")
+        if self.lines[-1]:
+            self.lines.append(Text())
 
     def add(self, text: str, style: str = "", *, first: str = "", rest: str = "") -> None:
-        room = self.width - len(first)
-        for line in _styled(_clean(text), style).wrap(self.console, room, overflow="fold"):
+        styled = Text(style=style)
+        for piece in _QUOTED.split(clean(text)):
+            styled.append(piece, "cyan" if _QUOTED.fullmatch(piece) else "")
+        for line in styled.wrap(self._console, self.width - len(first), overflow="fold"):
             line.rstrip()
-            self.console.print(Text(first) + line, soft_wrap=True)
+            self.lines.append(Text(first) + line)
             first = rest
 
     def part(self, part: Part) -> None:
         if part.code:
             # A message is copied and searched for: it is never broken.
-            self.console.print(Text(f"    {_clean(part.code)}", "yellow"), soft_wrap=True)
-            self.blank()
-        elif part.head or part.records or part.links:
-            self._entry(part)
-        else:
+            self.lines.append(Text(f"    {clean(part.code)}", "yellow"))
+        elif not part.is_entry:
             self.add(part.text)
-            self.blank()
+        else:
+            lines = list(_entry(part))
+            for number, (text, style) in enumerate(lines):
+                self.add(text, style, first="  " if number else "- ", rest="  ")
+            if len(lines) == 1:
+                return
+        self.blank()
 
-    def _entry(self, part: Part) -> None:
-        lines = list(_entry_lines(part))
-        for number, (text, style) in enumerate(lines):
-            self.add(text, style, first="  " if number else "- ", rest="  ")
-        if len(lines) > 1:
-            self.blank()
 
-
-def _entry_lines(part: Part) -> Iterator[tuple[str, str]]:
+def _entry(part: Part) -> Iterator[tuple[str, str]]:
     name = part.head or ", ".join(part.records)
     if name:
         yield name, "bold"
@@ -120,15 +85,3 @@ def _entry_lines(part: Part) -> Iterator[tuple[str, str]]:
         yield " · ".join((*part.notes, *map(named, part.links))), "dim"
     elif part.links:
         yield ", ".join(address(link) or link for link in part.links), ""
-
-
-def _styled(text: str, style: str) -> Text:
-    made = Text(style=style)
-    for piece in _QUOTED.split(text):
-        made.append(piece, "cyan" if _QUOTED.fullmatch(piece) else "")
-    return made
-
-
-def _clean(text: str) -> str:
-    """Keep one line of it; an escape sequence in a user's record must not act."""
-    return _CONTROL.sub("", " ".join(text.split()))

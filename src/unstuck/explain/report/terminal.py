@@ -1,21 +1,20 @@
 """The verdict as a block for the terminal, to be read in ten seconds.
 
     -- unstuck: host-deadlock ------------------------------ step 120, 12:30:01 UTC --
-       rank 2  has waited for a lock, 34 s
+       rank 2  waits for a lock, 34 s
                train.py:31 in load: lock.acquire()
 
         waits  ranks 0,1,3 in all_reduce number 7 of default_pg, 34 s
                1,024 elements (4 KiB) float32
 
-One column of labels, one of text: the eye runs down the labels. The first line marks the
-block off from the log around it; the last ones are for who has more than ten seconds.
+One column of labels, one of text: the eye runs down the labels. The first line sets the block
+off from the log around it; the last ones are for readers with more than ten seconds.
 """
 
-import contextlib
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -23,8 +22,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from unstuck.diagnose.words import group_text, numbers_text, ranks_text
-from unstuck.explain.report import wording
+from unstuck import durations
+from unstuck.diagnose.text import group_text, numbers_text, ranks_text
+from unstuck.explain.report import numbers
+from unstuck.explain.report.screen import screen
+from unstuck.model.doing import OVER
 from unstuck.model.verdict import Cause, Culprit, Verdict
 
 NARROWEST = 80
@@ -37,7 +39,7 @@ MOST_LINES_OF_DOING = 3
 
 _CHAIN_MATTERS = {Cause.ORDER_INVERSION, Cause.COLLECTIVE_MISMATCH}
 _OVER = {Cause.PROCESS_CRASH, Cause.OUT_OF_MEMORY, Cause.RANK_LEFT_EARLY}
-"""What the culprit did is done: its seconds say how long ago."""
+"""Of these the culprit has ended: its seconds say how long ago."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _GLUE = "\ue000"
@@ -53,7 +55,7 @@ def render(
     bundle: Path | None = None,
     base: Path | None = None,
 ) -> str:
-    """Return the block, ending in a newline. Without colour it is plain ASCII unless told.
+    """Return the block, ending in a newline. Without colour it is plain ASCII by default.
 
     Paths below `base` are shown relative to it.
 
@@ -77,28 +79,12 @@ def render_for(
     bundle: Path | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> str:
-    """Render for this stream: colour and line drawing only on a terminal that shows them.
-
-    NO_COLOR (set and not empty) and TERM=dumb switch colour off; FORCE_COLOR says that what
-    is written to a pipe or file will be shown on a terminal, COLUMNS how wide that is.
-    """
-    forced = bool(environ.get("FORCE_COLOR"))
-    terminal = stream.isatty() or forced
-    plain = bool(environ.get("NO_COLOR")) or (environ.get("TERM") == "dumb" and not forced)
+    """Render for this stream: colour and line drawing only on a terminal that shows them."""
+    shown = screen(stream, environ)
+    terminal = stream.isatty() or bool(environ.get("FORCE_COLOR"))
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    columns = environ.get("COLUMNS", "")
-    width = int(columns) if forced and columns.isdigit() else NARROWEST
-    if stream.isatty():
-        with contextlib.suppress(OSError):
-            width = os.get_terminal_size(stream.fileno()).columns
-    return render(
-        verdict,
-        width=width,
-        colour=terminal and not plain,
-        unicode=terminal and utf8,
-        bundle=bundle,
-        base=Path.cwd(),
-    )
+    drawn = terminal and utf8
+    return render(verdict, **shown._asdict(), unicode=drawn, bundle=bundle, base=Path.cwd())
 
 
 def _right(label: str) -> str:
@@ -158,14 +144,14 @@ class Block:
         return lines
 
     def head(self) -> Text:
-        """Return the first line: it marks the block off from what is around it."""
+        """Return the first line: it sets the block off from what is around it."""
         verdict = self.verdict
         bar = "\u2501" if self.unicode else "-"
         moments = [f"step {verdict.step}"] if verdict.step else []
         if verdict.attempt:
             moments.append(f"attempt {verdict.attempt + 1}")
         if verdict.made_at:
-            moments.append(f"{wording.clock(verdict.made_at)} UTC")
+            moments.append(f"{numbers.clock(verdict.made_at)} UTC")
         right = f" {', '.join(moments)} {bar * 2}" if moments else ""
         left = f"{bar * 2} unstuck: "
         fill = self.width - len(left) - len(verdict.cause) - len(right) - 1
@@ -176,7 +162,7 @@ class Block:
         )
 
     def culprits(self) -> list[Text]:
-        """Return who it is and what they do instead, or what happened where nobody is named."""
+        """Return the culprits and what they do instead, or what happened where none is named."""
         if not self.verdict.culprits:
             summary = self.clean(self.verdict.summary) or "no rank to blame was found"
             return self.row("what", "bold red", summary, style="bold")
@@ -193,9 +179,10 @@ class Block:
 
     def _culprit(self, group: list[Culprit]) -> list[Text]:
         first = group[0]
-        ago = " ago" if self.verdict.cause in _OVER else ""
-        lasted = f", {wording.duration(first.seconds)}{ago}" if first.seconds else ""
-        doing = self.clean(first.doing) + lasted
+        over = isinstance(first.activity, OVER) or self.verdict.cause in _OVER
+        ago = " ago" if over else ""
+        lasted = durations.text(first.seconds) + ago if first.seconds else ""
+        doing = self.clean(first.doing) + (f", {lasted.replace(' ', _GLUE)}" if lasted else "")
         if len(group) == 1:
             label = f"rank {first.rank}"
         else:
@@ -215,7 +202,7 @@ class Block:
         space = self.room - len(where) - len("  ()")
         together = len(shortest) <= space
         room = space if together else self.room
-        place = wording.place(file, culprit.line, function, room=room, dots=self.dots)
+        place = numbers.place(file, culprit.line, function, room=room, dots=self.dots)
         if together:
             return self.row("", "", f"{place}  ({where})" if where else place)
         return self.row("", "", place) + self.row("", "", where)
@@ -237,7 +224,7 @@ class Block:
         return [line]
 
     def waits(self) -> list[Text]:
-        """Return who waits in what, for how long, behind whom."""
+        """Return which ranks wait, in which operation and for how long."""
         verdict, stuck = self.verdict, self.verdict.stuck
         waiting = self._waiting()
         if not waiting:
@@ -255,17 +242,17 @@ class Block:
         op = stuck.op.rsplit(":", 1)[-1]
         text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
         lines = self.row("waits", "dim", text)
-        details = [part for part in (wording.size(stuck), since.removeprefix(", ")) if part]
+        details = [part for part in (numbers.size(stuck), since.removeprefix(", ")) if part]
         line = "; ".join(details)
         for part in [line] if len(line) <= self.room else details:
             lines += self.row("", "", part)
         if behind:
-            # Most wait behind those; some may have ended by it.
+            # Most of them wait behind those; some may have ended because of it.
             lines += self.row("", "", f"also affected: {ranks_text(behind)}")
         return lines + self._chain()
 
     def _waiting(self) -> tuple[int, ...]:
-        """Who waits for the culprits; one that runs something else in its place is not in it."""
+        """List the ranks that wait for the culprits; a culprit in another operation is not one."""
         verdict, stuck = self.verdict, self.verdict.stuck
         inside = (stuck.waiting if stuck else ()) or verdict.victims
         blamed = {culprit.rank for culprit in verdict.culprits}
@@ -273,36 +260,26 @@ class Block:
 
     def _since(self) -> str:
         verdict = self.verdict
-        lasted = f", {wording.duration(verdict.stalled_seconds)}" if verdict.stalled_seconds else ""
-        return lasted + (f", since {wording.clock(verdict.since)} UTC" if verdict.since else "")
+        lasted = f", {durations.text(verdict.stalled_seconds)}" if verdict.stalled_seconds else ""
+        return lasted + (f", since {numbers.clock(verdict.since)} UTC" if verdict.since else "")
 
     def _chain(self) -> list[Text]:
         chain = self.verdict.chain
         if not chain or (self.verdict.cause not in _CHAIN_MATTERS and len(chain) < 3):
             return []
-        lines: list[Text] = []
-        for hop in chain[:MOST_HOPS]:
-            lines += self.row("" if lines else "chain", "dim", self.clean(hop))
+        lines = self.rows("chain", "dim", chain[:MOST_HOPS])
         if len(chain) > MOST_HOPS:
             lines += self.row("", "", f"and {len(chain) - MOST_HOPS} more: see the bundle")
         return lines
 
     def do(self) -> list[Text]:
         """Return what to do, first thing first."""
-        lines: list[Text] = []
-        for number, item in enumerate(self.verdict.do, 1):
-            label = "" if lines else "do"
-            lines += self.row(label, "green", self.clean(item), marker=f"{number} ")
-        return lines
+        return self.rows("do", "green", self.verdict.do, marker="{} ")
 
     def dont(self) -> list[Text]:
         """Return what not to try."""
-        lines: list[Text] = []
-        for item in self.verdict.dont:
-            label = "" if lines else "don't"
-            text = self.clean(item).removeprefix("do not ")
-            lines += self.row(label, "yellow", text, marker="- ")
-        return lines
+        items = [self.clean(item).removeprefix("do not ") for item in self.verdict.dont]
+        return self.rows("don't", "yellow", items, marker="- ")
 
     def sure(self) -> list[Text]:
         """Return how sure it is, why, and what would decide for another cause."""
@@ -337,8 +314,18 @@ class Block:
             label, marker = "", " " * len(marker)
         return lines
 
+    def rows(
+        self, label: str, label_style: str, items: Sequence[str], *, marker: str = ""
+    ) -> list[Text]:
+        """Return several texts below one label; `{}` in the marker stands for the number."""
+        lines: list[Text] = []
+        for number, item in enumerate(items, 1):
+            first = "" if lines else label
+            lines += self.row(first, label_style, self.clean(item), marker=marker.format(number))
+        return lines
+
     def _quoted(self, content: str, style: str) -> Text:
-        """Glue what stands in backticks together: a command is copied, so it must not break."""
+        """Keep what is in backticks on one line: a command is copied, so it must not break."""
         text = Text(style=style)
         for index, piece in enumerate(content.split("`")):
             if index % 2 == 0:
@@ -350,7 +337,7 @@ class Block:
         return text
 
     def clean(self, text: str) -> str:
-        """Keep one line of what is shown; an escape sequence in a message must not act."""
+        """Make one line of a text; an escape sequence in a message must not take effect."""
         return _CONTROL.sub("", " ".join(text.split()))
 
     def _cut(self, text: str, room: int) -> str:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from unstuck.diagnose.knobs.words import duration
+from unstuck.durations import text as duration
 from unstuck.explain.report.terminal import paint
-from unstuck.model.knob import Knob, KnobNote, NoteKind, Origin, Setting, TimeoutsFile
+from unstuck.model.timeouts import Knob, KnobNote, NoteKind, Origin, TimeoutsFile
 
 _LAYER, _NAME, _VALUE = 14, 34, 14
 _TITLES = {
-    NoteKind.IDLE: ("do nothing", "yellow"),
-    NoteKind.CONFLICT: ("contradict", "red"),
+    NoteKind.IDLE: ("without effect", "yellow"),
+    NoteKind.CONFLICT: ("in conflict", "red"),
     NoteKind.HINT: ("worth knowing", "cyan"),
 }
 
@@ -31,17 +31,17 @@ def render(
         if notes:
             lines += [Text(), Text(title, style=f"bold {style}"), *_notes(notes, width, sources)]
     if found.proposal:
-        lines += [Text(), Text("a set that fits", style="bold green"), *_settings(found, width)]
+        lines += [Text(), Text("a consistent set", style="bold green"), *_settings(found, width)]
     elif not any(note.kind is not NoteKind.HINT for note in found.notes):
-        lines += [Text(), Text("nothing contradicts, and nothing that is set does nothing")]
+        lines += [Text(), Text("no setting conflicts with another, and none is without effect")]
     for unseen in found.unseen:
-        lines += [Text(), *_wrapped(f"not seen: {unseen}", width, "  ")]
+        lines += [Text(), *_wrapped(f"not known: {unseen}", width, "  ")]
     return paint(lines, colour=colour, ascii_only=False)
 
 
 def _table(found: TimeoutsFile, width: int) -> Iterator[Text]:
     if not found.knobs:
-        yield Text("  none is set")
+        yield Text("  no timeout is set")
     last = ""
     for knob in found.knobs:
         layer = "" if knob.layer == last else knob.layer
@@ -78,11 +78,7 @@ def _notes(notes: list[KnobNote], width: int, sources: bool) -> Iterator[Text]:
 def _settings(found: TimeoutsFile, width: int) -> Iterator[Text]:
     for one in found.proposal:
         yield Text(f"  {one.line}")
-        yield from _wrapped(_reason(one), width, "    ", style="dim")
-
-
-def _reason(one: Setting) -> str:
-    return f"{one.place}: {one.why}"
+        yield from _wrapped(f"{one.place}: {one.why}", width, "    ", style="dim")
 
 
 def _wrapped(

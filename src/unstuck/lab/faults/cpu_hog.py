@@ -11,7 +11,7 @@ from typing import Literal
 
 from unstuck.lab import owner
 from unstuck.lab.faults.fault import Fault, Fired, Injection
-from unstuck.lab.job import MARKER
+from unstuck.lab.owner import MARKER
 from unstuck.lab.world import World
 
 _SPIN = "import os, sys\nos.sched_setaffinity(0, eval(sys.argv[1]))\nwhile True: pass"
@@ -65,7 +65,7 @@ def end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
 
 
 def _pin(ranks: dict[int, int], apart: int) -> set[int]:
-    """Give one rank a core of its own, the others the rest; return its core."""
+    """Pin one rank to a core of its own and the others to the rest; return its core."""
     cores = sorted(os.sched_getaffinity(0))
     for rank, pid in ranks.items():
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -35,7 +35,7 @@ class Injection:
     """A fault under way."""
 
     look: Callable[[], Fired | None]
-    """Give the proof as soon as there is one; called again and again until then."""
+    """Return the proof as soon as there is one; called again and again until then."""
     undo: Callable[[], None] = _nothing
     """Take the fault back, as when a network heals; must not raise when called twice."""
 

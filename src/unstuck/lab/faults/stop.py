@@ -7,7 +7,7 @@ import time
 
 from unstuck.lab.faults.fault import Fault, Fired, Injection
 from unstuck.lab.world import World
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 
 
 class Stop(Fault, frozen=True, tag="stop"):

@@ -9,9 +9,9 @@ from pathlib import Path
 from unstuck.lab import owner
 from unstuck.lab.faults.cpu_hog import end
 from unstuck.lab.faults.fault import Fault, Fired, Injection
-from unstuck.lab.job import MARKER
+from unstuck.lab.owner import MARKER
 from unstuck.lab.world import World
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 
 _YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 _ATTACH = """

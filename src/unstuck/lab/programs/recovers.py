@@ -1,15 +1,16 @@
 """Trains with checkpoints every 10 steps and goes wrong as `FAULT` says, once or `ALWAYS`.
 
-`FAULT`: `kill`, `stop`, `raise`, `memory`, `deadlock`, `mismatch` or nothing. Rank 0 prints every
-step that is done. With `HOOK` rank 0 also saves when unstuck says that the job has stalled;
-`HOOK=hang` never comes back from it, `HOOK=die` dies in it. With `AGAIN` the rank dies again at its
-restart.
+`FAULT`: `kill`, `stop`, `raise`, `memory`, `deadlock`, `mismatch`, `upload` or nothing. Rank 0
+prints every step that is done. With `HOOK` rank 0 also saves when unstuck says that the job has
+stalled; `HOOK=hang` never comes back from it, `HOOK=die` dies in it. With `AGAIN` the rank dies
+again at its restart.
 """
 
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -72,6 +73,9 @@ def go_wrong() -> None:
         lock = threading.Lock()
         with lock:
             lock.acquire()  # fault
+    elif FAULT == "upload":  # healthy: a checkpoint that goes out slowly, in a pool of threads
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: time.sleep(8), range(2)))
     elif FAULT == "mismatch":
         dist.broadcast(torch.ones(4), src=0)  # fault
 

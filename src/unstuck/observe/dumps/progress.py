@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from unstuck.model.rank import GroupProgress, Operation, PointToPoint, RankState
-from unstuck.observe.dumps.groups import Roster, backend_of
-from unstuck.observe.dumps.read import Dump, Entry
+from unstuck.observe.dumps.files import Dump, Entry
+from unstuck.observe.dumps.members import Roster, backend_of, status_names
 
 MOST_KEPT = 16
 _COALESCED = "coalesced"
@@ -38,7 +38,7 @@ def progress_of(dump: Dump, roster: Roster, moment: float) -> list[GroupProgress
     status = dict(dump.content.pg_status)
     found: list[GroupProgress] = []
     for name, entries in by_group.items():
-        told = status.pop(str(entries[0].pg_id), {})
+        counters = status.pop(str(entries[0].pg_id), {})
         description = entries[0].description
         empty = GroupProgress(
             name=roster.name((backend, name)),
@@ -48,26 +48,26 @@ def progress_of(dump: Dump, roster: Roster, moment: float) -> list[GroupProgress
             description=description,
             backend=backend,
         )
-        found.append(_count(empty, entries, told, moment))
-    return found + [_from_status(key, told, dump, roster) for key, told in status.items()]
+        found.append(_count(empty, entries, counters, moment))
+    names = status_names(dump.content)
+    return found + [
+        _from_status(names[key], counters, dump, roster) for key, counters in status.items()
+    ]
 
 
 def _count(
-    group: GroupProgress, entries: list[Entry], told: dict[str, int], moment: float
+    group: GroupProgress, entries: list[Entry], counters: dict[str, int], moment: float
 ) -> GroupProgress:
     operations = _operations(group.name, entries, moment)
-    pending = [one for one in operations if not one.done]
     enqueued = max((one.number for one in operations), default=0)
-    if not any(is_message(entry) for entry in entries) and group.backend == "nccl":
-        # A dump of only what is active leaves out what has completed.
-        enqueued = max(enqueued, told.get("last_enqueued_collective", 0))
-    return replace(
-        group,
-        enqueued=enqueued,
-        completed=pending[0].number - 1 if pending else enqueued,
-        pending=tuple(pending[:MOST_KEPT]),
-        recent=tuple(one for one in operations if one.done)[-MOST_KEPT:],
-    )
+    if any(is_message(entry) for entry in entries) or group.backend != "nccl":
+        return group.with_operations(operations, enqueued, MOST_KEPT)
+    # A dump of only what is active leaves out what has completed.
+    enqueued = max(enqueued, counters.get("last_enqueued_collective", 0))
+    counted = group.with_operations(operations, enqueued, MOST_KEPT)
+    # The ring may have overwritten the oldest of those that have not completed.
+    completed = counters.get("last_completed_collective", 0)
+    return replace(counted, completed=completed) if 0 < completed < counted.completed else counted
 
 
 def _operations(group: str, entries: list[Entry], moment: float) -> list[Operation]:
@@ -95,11 +95,11 @@ def _operations(group: str, entries: list[Entry], moment: float) -> list[Operati
     return found
 
 
-def _from_status(key: str, told: dict[str, int], dump: Dump, roster: Roster) -> GroupProgress:
+def _from_status(name: str, counters: dict[str, int], dump: Dump, roster: Roster) -> GroupProgress:
     """Count by pg_status alone, where the entries were left out or overwritten."""
-    enqueued = max(0, told.get("last_enqueued_collective", 0))
-    completed = max(0, told.get("last_completed_collective", 0))
-    group = (backend_of(dump.content), key)
+    enqueued = max(0, counters.get("last_enqueued_collective", 0))
+    completed = max(0, counters.get("last_completed_collective", 0))
+    group = (backend_of(dump.content), name)
     return GroupProgress(
         name=roster.name(group),
         ranks=roster.members(group, "", dump.rank),
@@ -134,10 +134,10 @@ def count_messages(dump: Dump, roster: Roster, moment: float) -> list[PointToPoi
     counts: Counter[tuple[str, str, int]] = Counter()
     found: list[PointToPoint] = []
     for entry in content.entries:
-        told = _MESSAGE.search(entry.profiling_name)
-        if told is None:
+        message = _MESSAGE.search(entry.profiling_name)
+        if message is None:
             continue
-        kind, peer = told[1], _global_rank(int(told[3]), entry, dump, roster)
+        kind, peer = message[1], _global_rank(int(message[3]), entry, dump, roster)
         done = closed.get((entry.group, entry.p2p_seq_id), is_done(entry))
         if whole or not done:
             counts[entry.group, kind, peer] += 1

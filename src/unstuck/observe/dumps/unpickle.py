@@ -87,9 +87,9 @@ class _Machine:
 
     def _refuse(self, code: int) -> None:
         if name := _RUNS_CODE.get(code):
-            told = _words(self._content[self.at : self.at + 60]) if code in b"ci" else ""
+            target = _words(self._content[self.at : self.at + 60]) if code in b"ci" else ""
             raise DumpUnsafeError(
-                f"is refused: its byte {self.at} ({name}{told}) would load or call code, which "
+                f"is refused: its byte {self.at} ({name}{target}) would load or call code, which "
                 "no flight-recorder dump does",
                 hint="do not open it with pickle.load or torchfrtrace; find out who wrote it",
             )
@@ -103,7 +103,7 @@ class _Machine:
         return taken
 
     def number(self, form: struct.Struct) -> Any:
-        """Read a number that stands in the next bytes."""
+        """Read a number from the next bytes."""
         (value,) = form.unpack_from(self._content, self.at)
         self.at += form.size
         return value

@@ -1,4 +1,4 @@
-"""Read logs once, from end to end: known failures, unknown ones, and what stands around them.
+"""Read logs once, from end to end: known failures, unknown ones, and their context.
 
 The caller brings the literals to look for and a function that says which records a line
 matches; the knowledge base itself is not known here.
@@ -11,16 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from msgspec import Struct, field
 
 from unstuck.errors import LogUnreadableError
-from unstuck.model.log import LogFailure, LogLine, LogMatch, LogReading
-from unstuck.observe.logs import pieces, prefix, reading, templates, tracebacks, wrapped
-from unstuck.observe.logs.context import HEAD, WINDOW, Context
-from unstuck.observe.logs.scan import Literal, scanner
-from unstuck.observe.logs.sources import Source
+from unstuck.model.logs import LogFailure, LogLine, LogMatch, LogReading
+from unstuck.observe.logs.files import chunks
+from unstuck.observe.logs.files.sources import Source
+from unstuck.observe.logs.find import templates
+from unstuck.observe.logs.find.literals import Literal, scanner
+from unstuck.observe.logs.lines import pieces, prefix, tracebacks, wrapped
+from unstuck.observe.logs.lines.context import HEAD, WINDOW, Context
 
 MOST_MATCHES = 5
-"""Kept for one record, file and rank; more say nothing new."""
+"""Kept for one record, file and rank; more add nothing."""
 MOST_HITS = 20_000
-"""Looked at for one literal; a line that comes more often is not the news."""
+"""Looked at for one literal; a line that occurs more often is not the failure."""
 MOST_FRAMES = 400
 MOST_WINDOWS = 12
 """Looked at before matches, for one file; a rank's own file needs one."""
@@ -63,7 +65,7 @@ class Reader:
         since: float | None = None,
         progress: Callable[[int], None] = lambda _size: None,
     ) -> None:
-        self._confirm = confirm
+        self.confirm = confirm
         self._since = since
         self._progress = progress
         self._known = len(anchors)
@@ -94,7 +96,7 @@ class Reader:
 
     def read_bytes(self, data: bytes, name: str = "log") -> Reading:
         """Read what is in memory already."""
-        self._feed(Source(name), [reading.Chunk(data, 0)])
+        self._feed(Source(name), [chunks.Chunk(data, 0)])
         return self._finish()
 
     def _finish(self) -> Reading:
@@ -114,10 +116,10 @@ class Reader:
         return self.found
 
     def _read(self, source: Source) -> None:
-        with reading.open_log(source.path) as stream:
-            self._feed(source, reading.chunks(stream, source.path))
+        with chunks.open_log(source.path) as stream:
+            self._feed(source, chunks.chunks(stream, source.path))
 
-    def _feed(self, source: Source, chunks: Iterable[reading.Chunk]) -> None:
+    def _feed(self, source: Source, chunks: Iterable[chunks.Chunk]) -> None:
         number, tail = 1, b""
         for chunk in chunks:
             data = chunk.data
@@ -160,7 +162,7 @@ class Reader:
         return hits
 
     def _thinned(self, hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Leave out the literals that come so often that they cannot be the news."""
+        """Leave out the literals that occur too often to be the failure."""
         kept: list[tuple[int, int]] = []
         for hit in hits:
             self._hits[hit[1]] += 1
@@ -177,10 +179,6 @@ class Reader:
         key = (record, line.file, line.rank)
         self._kept[key] += 1
         return self._kept[key] <= MOST_MATCHES
-
-    def confirm(self, text: str, anchors: Collection[int] | None = None) -> Found:
-        """Return the records that a clean line matches."""
-        return self._confirm(text, anchors)
 
     def cut(self, text: str, anchors: Collection[int]) -> str:
         """Return what is kept of a long line for showing it: from a little before the match."""
@@ -239,7 +237,7 @@ class _FileChunk:
         body = head.body.strip()
         if found and any(role not in {"harmless", "diagnostic"} for _, role, _ in found):
             self._look_back(span, number)
-        elif not found and templates.looks_failed(body) and not self._reader.confirm(text):
+        elif not found and templates.looks_failed(body) and not self._reader.confirm(text, None):
             self._reader.clusters.add(line, body)
         if exception := templates.exception(body):
             self._raised(LogFailure(line, exception), span, known=bool(found))
@@ -259,7 +257,7 @@ class _FileChunk:
     def _folded(
         self, span: tuple[int, int], text: str, anchors: set[int], found: Found
     ) -> tuple[str, Found]:
-        """Take in the indented lines with which a message goes on."""
+        """Join the indented lines that continue a message."""
         after = (prefix.clean(line).rstrip("\r") for line in self._lines.following(span[1]))
         whole = wrapped.folded(text, after)
         return (whole, self._reader.confirm(whole, anchors)) if whole != text else (text, found)

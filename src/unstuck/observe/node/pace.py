@@ -1,9 +1,9 @@
 """How long a rank usually goes between two signs of progress, and where it is meanwhile.
 
 A gap belongs to the places where the rank was seen in it: its own line of code, its function,
-its section. Places that the job comes to all the time make up its ordinary pace. A place that
-it comes to rarely (a checkpoint, an evaluation every N steps) has its own: a long gap there
-says nothing about the others. What a rank waits for others is not its own pace at all.
+its section. Places that the job visits all the time make up its ordinary pace. A place that it
+visits rarely (a checkpoint, an evaluation every N steps) has its own: a long gap there says
+nothing about the others. Time spent waiting for other ranks is not part of a rank's own pace.
 """
 
 from collections import Counter, deque
@@ -19,7 +19,7 @@ _MOST_TOLD = 8
 _WARM_UP = 5
 _ENOUGH = 10
 _RARE = 4
-"""A place is rare when another one is come to more than this many times as often."""
+"""A place is rare when another one is visited more than this many times as often."""
 _SHARE = 0.25
 """A gap belongs to every place that the rank was at in this share of the looks."""
 LONG = 1.0
@@ -74,7 +74,7 @@ class Progress:
             self._close_gap(now - self._changed)
             self._frontier, self._done, self._changed = frontier, done, now
         elif self._just_moved:
-            # What is seen at the moment of moving may still be the place it comes from.
+            # What is seen right after a move may still be the place before it.
             self._forget_looks()
         self._just_moved = moved
         self._looks += 1
@@ -148,7 +148,7 @@ class Progress:
     def _credit(self, place: str, gap: float) -> None:
         gaps = self._own.pop(place, None) or deque(maxlen=_WINDOW_OF_PLACE)
         gaps.append(gap)
-        self._own[place] = gaps  # the place come to last stands last
+        self._own[place] = gaps  # the place visited last is the last
         self._visits[place] += 1
         if len(self._own) > _MOST_PLACES:
             oldest = next(iter(self._own))

@@ -5,36 +5,34 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from unstuck.model.neighbour import HostWait
 from unstuck.model.rank import (
     CodeLine,
-    Failure,
     GroupProgress,
+    Phase,
     PointToPoint,
     Process,
+    ProcessState,
     RankSettings,
     RankState,
 )
-from unstuck.model.waiting import HostWait
-from unstuck.observe.node import freezer, procfs, recorder, source, stacks
-from unstuck.observe.node.cgroup import OomCounter
-from unstuck.observe.node.changing import ChangingFile
-from unstuck.observe.node.lastwords import LastWords
-from unstuck.observe.node.loops import loops_around, route_to
-from unstuck.observe.node.overdue import Late, Overdue
+from unstuck.observe.node import page_report, recorder, source_text, stacks
+from unstuck.observe.node.evidence import STALE, Evidence
+from unstuck.observe.node.last_operation import LastOperations
+from unstuck.observe.node.overdue import MissedDeadline, MissedDeadlines
 from unstuck.observe.node.pace import Progress, places_of
-from unstuck.observe.node.starving import Starving
+from unstuck.observe.node.process import cgroup, procfs
+from unstuck.observe.node.process.cgroup import OomCounter
+from unstuck.observe.node.process.starving import Starving
+from unstuck.observe.node.rank_file import ChangingFile
 from unstuck.observe.node.tempo import TempoMeter
-from unstuck.observe.node.waiting import HostWaitReader
 from unstuck.observe.probe.page import Page, PageReader
 
-STALE = 1.0
-"""A beat older than this means that no Python code runs in the process."""
-_ANSWER_WITHIN = 3.0
-"""The helper thread of a rank runs ten times a second, on a busy machine less often."""
 _JUST_NOW = 5.0
 _NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
 
@@ -66,24 +64,10 @@ class RankWatcher:
         self._crashed_at: tuple[CodeLine, ...] = ()
         self._members = ChangingFile(f"{self.base}.groups")
         self._settings = ChangingFile(f"{self.base}.settings")
-        self._last_words = LastWords(f"{self.base}.last")
+        self._last_operations = LastOperations(f"{self.base}.last")
         self._asked: socket.socket | None = None
-        self.overdue = Overdue()
-        self._forget_evidence()
-
-    def _forget_evidence(self) -> None:
-        self._recorded: dict[str, GroupProgress] = {}
-        self._recorded_at: float | None = None
-        self._stack: tuple[CodeLine, ...] = ()
-        self._stack_at: float | None = None
-        self._importing = False
-        self._imports = 0
-        """How often it was seen to have come out of an import before it joined."""
-        self._threads = ""
-        self._loops: tuple[str, ...] | None = None
-        self._route: tuple[CodeLine, ...] = ()
-        self._gil_held = False
-        self._waiting: HostWaitReader | None = None
+        self.overdue = MissedDeadlines()
+        self._evidence = Evidence(self.pid, self.base, self._reader)
 
     @property
     def alive(self) -> bool:
@@ -130,7 +114,7 @@ class RankWatcher:
             ident = self._reader.read().report["main_thread"]
             if crash := stacks.of_crash(Path(file).read_text(errors="replace"), ident):
                 self._crashed_in = "python" if crash.in_python else "native"
-                self._crashed_at = source.with_source(crash.frames)
+                self._crashed_at = source_text.with_source(crash.frames)
                 if self._exit_code is None and crash.signal:
                     self._exit_code = -crash.signal
 
@@ -141,14 +125,14 @@ class RankWatcher:
         done = sum(report.get("groups", {}).values()) + report.get("p2p_issued", 0)
         places = places_of(page.section, report.get("frames", ()))
         if self._progress.look(
-            (_frontier(page), self._imports),
+            (page_report.frontier(page), self._evidence.imports),
             done,
             now,
-            waiting=_waits_for_others(report),
+            waiting=page_report.waits_for_others(report),
             places=places,
             line=places[0] if places else None,
         ):
-            self._forget_evidence()
+            self._evidence = Evidence(self.pid, self.base, self._reader)
         self._tempo.look(report)
         self._progress.note_step(page.step, now)
         return page
@@ -162,11 +146,11 @@ class RankWatcher:
         if not self.alive or now - self._reader.beat_time() < STALE / 2:
             return ""
         found = procfs.stat(self.pid)
-        still = found is not None and (found.state in "Tt" or freezer.frozen(self.pid))
+        still = found is not None and (found.state in "Tt" or cgroup.frozen(self.pid))
         return " stopped" if still else ""
 
-    def late_sections(self, now: float) -> list[Late]:
-        """Return the sections whose time is over and on which the rank itself cannot act."""
+    def missed_deadlines(self, now: float) -> list[MissedDeadline]:
+        """Return the sections past their deadline on which the rank itself cannot act."""
         if not self.alive:
             return []
         try:
@@ -174,21 +158,24 @@ class RankWatcher:
         except _NOT_UNDERSTOOD:
             return []
 
-    def why_late(self) -> str:
-        """Say why a rank does not act by itself when the time of a section is over."""
+    def why_it_cannot_act(self) -> str:
+        """Say why the rank does not act itself on a deadline that has passed."""
         found = procfs.stat(self.pid)
-        if found is not None and (found.state in "Tt" or freezer.frozen(self.pid)):
+        if found is not None and (found.state in "Tt" or cgroup.frozen(self.pid)):
             return "while it is stopped"
-        line = next((one for one in self._stack or _stack(self._reader.read().report)), None)
+        line = next(
+            (one for one in self._evidence.stack or page_report.stack(self._reader.read().report)),
+            None,
+        )
         where = f" at {os.path.basename(line.file)}:{line.line} in {line.function}" if line else ""
         return f"and it cannot run Python code{where}"
 
     def all_threads(self) -> str:
         """Return the stacks of all its threads as they were last taken from outside."""
-        return self._threads
+        return self._evidence.threads
 
     def phase(self, now: float) -> str:
-        """Return how far the process has come; empty when its page cannot be understood."""
+        """Return the phase on the page; empty when the page cannot be understood."""
         try:
             return str(self.glance(now).report.get("phase", ""))
         except _NOT_UNDERSTOOD:
@@ -208,7 +195,8 @@ class RankWatcher:
     def _look(self, now: float) -> RankState:
         page = self.glance(now)
         report = page.report
-        self._hear_last_words(report)
+        self._read_own_last_operations(report)
+        evidence = self._evidence
         stuck = report.get("status", {}).values()
         behind = sum(enqueued - completed for enqueued, completed in stuck)
         p2p = tuple(PointToPoint(*item) for item in report.get("p2p", []))
@@ -222,7 +210,7 @@ class RankWatcher:
             world_size=report.get("world_size", 0),
             local_rank=report.get("local_rank", 0),
             unobserved=self._unobserved(report),
-            phase=report.get("phase", "start"),
+            phase=Phase(report.get("phase", "start")),
             step=page.step,
             sections=(page.section,) if page.section else (),
             section_left=round(page.section_deadline - now, 3) if page.section_deadline else None,
@@ -235,22 +223,23 @@ class RankWatcher:
             tempo=self._tempo.tempo(now),
             groups=self._groups(report, behind),
             p2p=p2p,
-            stack=self._crashed_at or self._stack or _stack(report),
-            loops=_loops_left(report) if report.get("left") else self._loops,
-            route=() if report.get("left") else self._route,
-            left_for=_age(report["left"]["time"], now) if report.get("left") else None,
+            stack=self._crashed_at or evidence.stack or page_report.stack(report),
+            loops=page_report.loops_left(report) if report.get("left") else evidence.loops,
+            route=() if report.get("left") else evidence.route,
+            left_for=page_report.age(report["left"]["time"], now) if report.get("left") else None,
             store=report.get("store", ""),
-            threads=(self._threads,) if self._threads else (),
-            waiting=self._waiting.look(now) if self._waiting and self.alive else HostWait(),
-            failure=_failure(report, now),
+            threads=(evidence.threads,) if evidence.threads else (),
+            waiting=evidence.waiting.look(now) if evidence.waiting and self.alive else HostWait(),
+            failure=page_report.failure(report, now),
             crashed_in=self._crashed_in,
             exit_asked=report.get("exit_asked"),
+            handling=str(report.get("handling", "")),
             hook=report.get("hook", ""),
             hook_seconds=report.get("hook_seconds", 0.0),
-            recorder_age=_age(self._recorded_at, now),
-            stack_age=_age(self._stack_at, now),
-            gil_held=self._gil_held,
-            settings=_settings(self._settings.read()),
+            recorder_age=page_report.age(evidence.recorded_at, now),
+            stack_age=page_report.age(evidence.stack_at, now),
+            gil_held=evidence.gil_held,
+            settings=msgspec.convert(self._settings.read(), RankSettings),
         )
 
     def stalled_for(self, now: float) -> float:
@@ -261,10 +250,10 @@ class RankWatcher:
         """Read the flight recorder in full. May take some 50 ms; run it beside the loop."""
         found = self._ask_recorder()
         if found is not None:
-            self._recorded = found
-            self._recorded_at = time.monotonic()
+            self._evidence.recorded = found
+            self._evidence.recorded_at = time.monotonic()
 
-    def ask_last_words(self) -> None:
+    def ask_last_operations(self) -> None:
         """Ask the recorder, because another rank has died; the answer is read a little later."""
         if self._asked is None:
             self._asked = recorder.begin(f"{self.base}.sock")
@@ -274,16 +263,16 @@ class RankWatcher:
         """Tell whether an answer of the recorder waits to be read."""
         return self._asked is not None
 
-    def read_last_words(self) -> None:
+    def read_last_operations(self) -> None:
         """Read the recorder because another rank has died; it is kept for this rank's own end."""
         asked, self._asked = self._asked, None
-        self._last_words.keep(self._ask_recorder(asked) or {})
+        self._last_operations.keep(self._ask_recorder(asked) or {})
 
-    def _hear_last_words(self, report: dict[str, Any]) -> None:
-        """A rank that fails writes down by itself what it was in: nobody else may be in time."""
+    def _read_own_last_operations(self, report: dict[str, Any]) -> None:
+        """Read what a failing rank wrote about itself: nobody else may be in time."""
         with contextlib.suppress(OSError, *_NOT_UNDERSTOOD):
-            if dump := self._last_words.own(report.get("phase", "")):
-                self._last_words.keep(self._understand(dump, report))
+            if dump := self._last_operations.own(report.get("phase", "")):
+                self._last_operations.keep(self._understand(dump, report))
 
     def _ask_recorder(self, asked: socket.socket | None = None) -> dict[str, GroupProgress] | None:
         report = self._reader.read().report
@@ -299,52 +288,8 @@ class RankWatcher:
         return {group.name: group for group in found if group.pending or group.recent}
 
     def take_stack(self) -> None:
-        """Ask for the stacks of all threads. Some 100 ms; run it beside the loop.
-
-        What the rank waits for on its host is read before that, as a signal wakes it.
-        """
-        self._waiting = HostWaitReader(self.pid, time.monotonic())
-        report = self._reader.read().report
-        state = procfs.stat(self.pid)
-        if state is not None and state.state not in "TtZX" and not freezer.frozen(self.pid):
-            with contextlib.suppress(OSError):
-                # One that does not answer once, on a busy machine, is where it was.
-                if text := self._ask_stacks(report):
-                    self._understand_stacks(text, report)
-        self._stack_at = time.monotonic()
-
-    def _ask_stacks(self, report: dict[str, Any]) -> str:
-        """Ask the helper thread, or by a signal where no Python code runs; empty: no answer."""
-        file = f"{self.base}.stacks"
-        if self._beats():
-            text = stacks.take(self._reader.ask, file, _ANSWER_WITHIN, self._beats)
-            if text or self._beats():
-                self._gil_held = False
-                return text
-        number = report.get("stack_signal") or 0
-        # Not on the word of the page alone: after an exec the page is another program's.
-        if not procfs.catches(self.pid, number):
-            return ""
-        self._gil_held = report.get("phase") != "exit" and recorder.answers(f"{self.base}.sock")
-        return stacks.take(lambda: os.kill(self.pid, number), file)
-
-    def _beats(self) -> bool:
-        return time.monotonic() - self._reader.beat_time() <= STALE
-
-    def _understand_stacks(self, text: str, report: dict[str, Any]) -> None:
-        self._threads = text
-        frames = stacks.main_thread(text, report["main_thread"])
-        self._stack = source.with_source(frames)
-        self._loops = loops_around((frame.file, frame.line) for frame in frames)
-        self._route = route_to(frames)
-        if report.get("phase", "start") == "start":
-            self._note_import(frames)
-
-    def _note_import(self, frames: tuple[CodeLine, ...]) -> None:
-        """The end of an import is progress, and before a rank joins only its stack shows it."""
-        importing = any("importlib" in frame.file for frame in frames)
-        self._imports += self._importing and not importing
-        self._importing = importing
+        """Ask for the stacks of all threads. Some 100 ms; run it beside the loop."""
+        self._evidence.take_stack()
 
     def send(self, number: int) -> None:
         """Send it a signal; through its pidfd, so that no other process can get it."""
@@ -368,7 +313,7 @@ class RankWatcher:
         if self._gone_at is not None:
             return Process(
                 pid=self.pid,
-                state="gone",
+                state=ProcessState.GONE,
                 exit_code=self._exit_code,
                 gone_for=round(now - self._gone_at, 3),
                 oom_kills=self._oom_kills,
@@ -388,9 +333,9 @@ class RankWatcher:
             rss=found.rss,
         )
 
-    def _state(self, letter: str, now: float) -> str:
+    def _state(self, letter: str, now: float) -> ProcessState:
         still = self._progress.stalled_for(now) > STALE
-        return "F" if still and freezer.frozen(self.pid) else letter
+        return ProcessState("F" if still and cgroup.frozen(self.pid) else letter)
 
     def _cpu_share(self, now: float) -> float:
         then, used, share = self._cpu
@@ -407,8 +352,8 @@ class RankWatcher:
         for name, enqueued in report.get("groups", {}).items():
             about = members.get(name, {})
             found.append(
-                self._recorded.get(name)
-                or self._last_words.of(name, enqueued, stuck=over or behind > 0)
+                self._evidence.recorded.get(name)
+                or self._last_operations.of(name, enqueued, stuck=over or behind > 0)
                 or GroupProgress(
                     name=name,
                     ranks=tuple(about.get("ranks", ())),
@@ -432,57 +377,3 @@ def _open_pidfd(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         return None
-
-
-def _frontier(page: Page) -> Hashable:
-    """What must move for a rank to be called moving. Beats and stacks do not count."""
-    report = page.report
-    return (
-        page.step,
-        page.section_changes,
-        report.get("phase"),
-        tuple(report.get("groups", {}).items()),
-        tuple((key, *value) for key, value in report.get("status", {}).items()),
-        report.get("p2p_issued"),
-        len(report.get("p2p", ())),
-    )
-
-
-def _waits_for_others(report: dict[str, Any]) -> bool:
-    if report.get("phase") == "init" or report.get("p2p"):
-        return True
-    return any(enqueued > completed for enqueued, completed in report.get("status", {}).values())
-
-
-def _loops_left(report: dict[str, Any]) -> tuple[str, ...] | None:
-    return loops_around((file, line) for file, line in report["left"]["stack"])
-
-
-def _stack(report: dict[str, Any]) -> tuple[CodeLine, ...]:
-    return tuple(
-        CodeLine(
-            file=file,
-            line=number,
-            function=function,
-            text=source.line(file, number) if user or not index else "",
-            user=user,
-        )
-        for index, (file, number, function, user) in enumerate(report.get("frames", []))
-    )
-
-
-def _settings(told: dict[str, Any]) -> RankSettings:
-    return RankSettings(store=told.get("store", 0.0), env=told.get("env", {}))
-
-
-def _failure(report: dict[str, Any], now: float) -> Failure | None:
-    found = report.get("failure")
-    if not found:
-        return None
-    at = found["at"] and CodeLine(*found["at"], text=source.line(*found["at"][:2]), user=True)
-    age = round(now - found["time"], 3)
-    return Failure(type=found["type"], message=found["message"], age=age, at=at)
-
-
-def _age(then: float | None, now: float) -> float | None:
-    return None if then is None else round(max(0.0, now - then), 3)

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from unstuck.model.rank import GroupProgress, Operation
 
-_MOST_PENDING = 8
-_MOST_RECENT = 8
+_MOST_KEPT = 8
 _DUMP = "fr_trace_json"
 _DUMP_WITHIN = 2.0
 
@@ -68,7 +67,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def begin(path: str) -> socket.socket | None:
-    """Ask for the recorder's content and wait for nothing, not even to be heard; see `finish`."""
+    """Ask for the recorder's content without waiting at all; see `finish`."""
     with contextlib.suppress(OSError):
         return _send(path, _DUMP, 0)
     return None
@@ -89,13 +88,14 @@ def progress(
 
     `now` is Unix time, as the recorder's own stamps are; `roots` are the last ones per group.
     """
-    told = roots or {}
+    roots = roots or {}
     entries: dict[str, list[dict[str, Any]]] = {}
     for entry in dump.get("entries", []):
         if not entry.get("is_p2p"):
             entries.setdefault(entry["process_group"][0], []).append(entry)
     return tuple(
-        _merge(group, entries.get(group.name, []), now, told.get(group.name, [])) for group in known
+        _merge(group, entries.get(group.name, []), now, roots.get(group.name, []))
+        for group in known
     )
 
 
@@ -106,19 +106,7 @@ def _merge(
         return group
     operations = [_operation(group.name, entry, now) for entry in entries]
     _add_roots(operations, list(roots))
-    pending = [item for item in operations if not item.done]
-    enqueued = operations[-1].number
-    return GroupProgress(
-        name=group.name,
-        ranks=group.ranks,
-        description=group.description,
-        backend=group.backend,
-        timeout=group.timeout,
-        enqueued=enqueued,
-        completed=pending[0].number - 1 if pending else enqueued,
-        pending=tuple(pending[:_MOST_PENDING]),
-        recent=tuple(item for item in operations if item.done)[-_MOST_RECENT:],
-    )
+    return group.with_operations(operations, operations[-1].number, _MOST_KEPT)
 
 
 def _add_roots(operations: list[Operation], roots: list[list[Any]]) -> None:

@@ -36,7 +36,7 @@ def take(
     timeout: float = 1.0,
     patient: Callable[[], bool] = lambda: True,
 ) -> str:
-    """Ask for the stacks and return the text; empty when none came in time.
+    """Ask for the stacks and return the text; empty when none arrived in time.
 
     `patient` is asked again and again whether one that has not begun to answer still may.
     """
@@ -69,7 +69,7 @@ class Crash(NamedTuple):
     """What a process wrote about the fatal signal that ended it."""
 
     signal: int
-    """0 where it is none that is known."""
+    """0 where it is not a known one."""
     in_python: bool
     """It arose in a thread that runs Python code, whose frames these are; else the main thread's.
     """
@@ -78,12 +78,12 @@ class Crash(NamedTuple):
 
 def of_crash(text: str, ident: int) -> Crash | None:
     """Find what was written last about a crash; `ident` is the main thread. None without one."""
-    _, crash, told = text.rpartition(_CRASH)
+    _, crash, report = text.rpartition(_CRASH)
     if not crash:
         return None
-    number = next((n for words, n in _SIGNALS.items() if told.startswith(words)), 0)
-    frames = _thread(told, lambda head: head[0].startswith("Current"))
-    return Crash(number, bool(frames), frames or main_thread(told, ident))
+    number = next((n for words, n in _SIGNALS.items() if report.startswith(words)), 0)
+    frames = _thread(report, lambda head: head[0].startswith("Current"))
+    return Crash(number, bool(frames), frames or main_thread(report, ident))
 
 
 def _thread(text: str, is_wanted: Callable[[re.Match[str]], bool]) -> tuple[CodeLine, ...]:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from unstuck.model.rank import CodeLine, Tempo
-from unstuck.observe.node import source
+from unstuck.observe.node import source_text
 
 WINDOW_SECONDS = 10.0
 WINDOW_STEPS = 20
@@ -43,7 +43,7 @@ class Stretch(NamedTuple):
     waits: int
     ended: float
     delay: float | None
-    """Seconds in which the main thread was runnable and had no core; None where not told."""
+    """Seconds in which the main thread was runnable and had no core; None where not counted."""
     disk: int
     """Looks that found the main thread waiting for a disk."""
     spots: tuple[Spot, ...]
@@ -149,7 +149,7 @@ class TempoMeter:
             self._leave(oldest)
 
     def _learn_first(self, first: list[Stretch], stretch: Stretch) -> None:
-        """The job's first steps are a past too: a rank may become slow seconds after the start."""
+        """The first steps count as history too: a rank may become slow seconds after the start."""
         first.append(stretch)
         if (
             self._mark[0] >= _WARM_UP + _ENOUGH_STEPS
@@ -207,7 +207,7 @@ class TempoMeter:
         )
 
     def _place(self, kept: list[Stretch], look: float) -> tuple[CodeLine | None, float]:
-        """Name the line that takes most of the own time; of a rank that became slow, most more.
+        """Return the line that takes most of the rank's own time; of a slower rank, most more.
 
         `look` is the part of a step that one look stands for.
         """
@@ -218,7 +218,7 @@ class TempoMeter:
         usual = {spot: self._usually_in(spot) if became_slow else 0.0 for spot in spots}
         spot = max(spots, key=lambda one: spots[one] * look - usual[one])
         file, line, function = spot
-        text = source.line(file, line)
+        text = source_text.line(file, line)
         share = round(spots[spot] / spots.total(), 2)
         return CodeLine(file, line, function, text, user=True), share
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from unstuck.observe.probe import frames, stall
+from unstuck.observe.probe import frames
 from unstuck.observe.probe.ending import Ending
 from unstuck.observe.probe.groups import Groups
 from unstuck.observe.probe.p2p import PointToPointLog
@@ -48,9 +48,11 @@ class Beat:
         self.phase = "start"
         self.left: dict[str, Any] | None = None
         self.problem = ""
-        self._last_told = False
+        self._last_written = False
         self.settings: Callable[[], dict[str, Any]] | None = None
         """What reads the timeouts in effect; set after init, and again after another one."""
+        self.more: Callable[[], dict[str, Any]] | None = None
+        """What else of this rank belongs on its page; set by `script.start`."""
         self.stacks: int | None = None
         """The open file that the stacks of all threads are written to when the agent asks."""
         self._answered = page.asked()
@@ -100,14 +102,15 @@ class Beat:
             tell, self.settings = self.settings, None
             with contextlib.suppress(Exception):
                 self._write("settings", tell())
-        if self.ending.failure and not self._last_told:
-            self._last_told = True
+        if self.ending.failure and not self._last_written:
+            self._last_written = True
             with contextlib.suppress(Exception):
                 self._write("last", self._groups.last_operations())
         return {
             **self._about,
             "phase": self.ending.phase or self.phase,
             "frames": frames.of_thread(self._main),
+            "handling": frames.handled_by(self._main),
             "groups": self._groups.enqueued,
             "status": self._groups.status(),
             "p2p": pending[-16:],
@@ -117,7 +120,7 @@ class Beat:
             "failure": self.ending.failure,
             "exit_asked": self.ending.exit_asked,
             "problem": self.problem,
-            **stall.report(),
+            **(self.more() if self.more else {}),
             "at": (now, *self._page.last_step()),
         }
 

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from unstuck.observe.probe.frames import is_user_code
-from unstuck.observe.probe.overtime import SectionTimeout
-from unstuck.observe.probe.settling import settle
+from unstuck.observe.probe.section_timeout import SectionTimeout
+from unstuck.observe.probe.settle_gloo import settle
 
 UNWOUND_WITHIN = 1.0
 """Seconds from sys.exit to the interpreter's end; a script that goes on longer caught it."""

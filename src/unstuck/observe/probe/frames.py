@@ -11,6 +11,7 @@ from typing import Any
 _INNERMOST = 6
 _MOST_FRAMES = 40
 _MOST_LINES = 100
+_MOST_TEXT = 200
 _PATHS = sysconfig.get_paths()
 # Not "data": that is the whole prefix, where scripts may lie as well (/usr/local/app).
 _LIBRARIES = tuple(
@@ -66,6 +67,21 @@ def of_thread(ident: int) -> list[list[Any]]:
             break
         frame = frame.f_back
     return found
+
+
+def handled_by(ident: int) -> str:
+    """Name the exception that a thread is handling, in an `except` or `finally`; empty if none.
+
+    No code of the exception runs for this: only an argument that is plain text is quoted.
+    """
+    found: Any = sys._current_exceptions().get(ident)
+    # Python 3.11 has (type, value, traceback) here, later versions the value alone.
+    error = found[1] if isinstance(found, tuple) else found
+    if error is None:
+        return ""
+    text = next((one for one in error.args if type(one) is str), "")
+    name = type(error).__name__
+    return f"{name}: {text}"[:_MOST_TEXT] if text else name
 
 
 def whole_stack(ident: int) -> list[list[Any]]:

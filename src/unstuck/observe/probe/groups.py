@@ -4,8 +4,8 @@ import json
 from collections import deque
 from typing import Any
 
+from unstuck.observe.probe.own_timeouts import group_seconds
 from unstuck.observe.probe.p2p import PointToPointLog
-from unstuck.observe.probe.settings import group_seconds
 
 _LAST = 8
 _LOOK_AT_TIMEOUTS = 50
@@ -37,7 +37,7 @@ class Groups:
         return not self._status_of
 
     def look(self) -> bool:
-        """Update the counters; return True when a group came or its timeout was changed."""
+        """Update the counters; return True when a group is new or its timeout changed."""
         world = self._c10d._world
         self._looks += 1
         news = False

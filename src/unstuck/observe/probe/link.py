@@ -1,4 +1,4 @@
-"""A rank's way to the agent of its node: ask a question, or hear what happens.
+"""A rank's connection to the agent of its node: ask a question, or subscribe to events.
 
 The agent listens on a unix socket in the live directory of the run (mode 0700). Both sides
 send lines of JSON, one object a line:
@@ -7,7 +7,7 @@ send lines of JSON, one object a line:
     {"ask": "ranks", "ranks": [3, 5]}      the same for these only
     {"ask": "peers"}                       which nodes and ranks are alive, which are silent
     {"ctl": {...}}                         handed to the hub as it is; its answer comes back
-    {"note": {...}}                        a note for other ranks; see `collect/notebook.py`
+    {"note": {...}}                        a note for other ranks; see `collect/hub/notes.py`
     {"subscribe": "verdicts"}              then one line for every verdict (unstuck.verdict/1)
     {"subscribe": "peers"}                 then one line whenever somebody falls silent or is back
     {"subscribe": "orders"}                then one line for every order that this rank has to obey
@@ -23,7 +23,7 @@ send lines of JSON, one object a line:
 how long ago that was. `whole` is false, with the reason in `why`, when the hub could not be
 asked and the answer covers the ranks of this node only. What goes wrong is `{"error": "..."}`.
 
-Nothing here raises because of the agent, waits longer than it was told to, or keeps a
+Nothing here raises because of the agent, waits longer than its timeout, or keeps a
 process from ending. A fork may ask; the subscriptions of its parent are not its own.
 """
 
@@ -73,22 +73,18 @@ def address() -> str | None:
     return os.path.join(live, SOCKET) if live else None
 
 
-def subscribe(
-    topic: str, hear: Callable[[dict[str, Any]], None], at: str | None = None
-) -> "Subscription":
-    """Call `hear` in a helper thread with every message of a topic, until it is closed."""
-    return Subscription(topic, hear, at)
-
-
 class Subscription:
-    """One topic, heard by one daemon thread; an agent that is started again is found again."""
+    """Calls `hear` in a daemon thread with every message of a topic, until it is closed.
+
+    It reconnects to an agent that was restarted.
+    """
 
     def __init__(
         self, topic: str, hear: Callable[[dict[str, Any]], None], at: str | None = None
     ) -> None:
         self.topic = topic
         self.connected = threading.Event()
-        """Set while the agent is heard."""
+        """Set while there is a connection to the agent."""
         self._hear = hear
         self._at = at
         self._over = threading.Event()
@@ -99,7 +95,7 @@ class Subscription:
         self._thread.start()
 
     def close(self) -> None:
-        """End it; what is being heard at this moment is heard to the end."""
+        """End it; a message that is being handled at this moment is handled to the end."""
         self._over.set()
         connection = self._connection
         if connection is not None:

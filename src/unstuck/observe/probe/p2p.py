@@ -1,13 +1,10 @@
-"""Sends and receives, which the flight recorder does not write down for gloo.
-
-A Python kernel at dispatch key BackendSelect sees every send and receive, notes it, and
-hands it on with the GIL released (never enter gloo while holding the GIL: its worker
-thread wants it). About 10 microseconds a call; collectives are not touched.
-"""
+"""Sends and receives, which the flight recorder does not record for gloo."""
 
 import time
 from collections import deque
 from typing import Any, NamedTuple
+
+from unstuck.observe.probe import kernels
 
 _OPERATIONS = {"send": "send", "recv_": "recv", "recv_any_source_": "recv"}
 _MOST_PENDING = 64
@@ -42,28 +39,12 @@ class PointToPointLog:
 
     def install(self, c10d: Any) -> None:
         """See every send and receive from now on. Once per process."""
-        if self._kernels:
-            return
-        import torch
+        if not self._kernels:
+            self._c10d = c10d
+            self._kernels = kernels.install(_OPERATIONS, self._note)
 
-        self._c10d = c10d
-        after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
-        for operation, kind in _OPERATIONS.items():
-            redispatch = getattr(torch.ops.c10d, operation).default._handle.redispatch_boxed
-            library = torch.library.Library("c10d", "IMPL")
-            kernel = self._kernel(kind, redispatch, after)
-            library.impl(operation, kernel, "BackendSelect", with_keyset=True)
-            self._kernels.append(library)
-
-    def _kernel(self, kind: str, redispatch: Any, after: Any) -> Any:
-        note, clock = self._fresh.append, time.monotonic
-
-        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            work = redispatch(keys & after, *args, **kwargs)
-            note((kind, clock(), args[1:], work))
-            return work
-
-        return kernel
+    def _note(self, operation: str, args: tuple[Any, ...], work: Any) -> None:
+        self._fresh.append((_OPERATIONS[operation], time.monotonic(), args[1:], work))
 
     def look(self) -> list[list[Any]]:
         """Return the operations that are still incomplete, oldest first. Helper thread only."""

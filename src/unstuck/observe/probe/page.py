@@ -49,6 +49,10 @@ _SECTION, _SECTION_END, _USED, _FIRST_DEADLINE = 5, 6, 7, _DEADLINES_AT // 8
 _HAS_DEADLINE = 1 << 16
 _CHANGE = 1 << 17
 _FIRED = 1 << 24
+ACTIONS = ("report", "dump", "call", "raise", "abort")
+"""What is done when a section's deadline passes, as numbered on the page."""
+AGENT_ACTS_AFTER = 0.5
+"""Seconds after a deadline at which the agent takes it that the rank cannot act itself."""
 
 
 class Deadline(NamedTuple):
@@ -58,7 +62,7 @@ class Deadline(NamedTuple):
     begin: float
     name: str
     action: int
-    """What the script wants then: a number of `deadlines.ACTIONS`."""
+    """What the script wants then: an index of `ACTIONS`."""
     fired: bool
     """The rank itself has done it."""
 

@@ -1,11 +1,12 @@
 """The root of broadcast, reduce, gather and scatter, which the flight recorder does not keep.
 
-The same kind of kernel as for sends and receives (see `p2p.py`), on these four operations
-only: they are rare beside all_reduce, and a wrong root hangs without a word.
+They are rare compared with all_reduce, and a wrong root hangs without any message.
 """
 
 from collections import deque
 from typing import Any
+
+from unstuck.observe.probe import kernels
 
 _OPERATIONS = {"broadcast_": (1, 2), "reduce_": (1, 3), "gather_": (2, 3), "scatter_": (2, 3)}
 """Where the process group and the root stand among the arguments."""
@@ -23,29 +24,14 @@ class RootLog:
 
     def install(self, c10d: Any) -> None:
         """See the root of every such operation from now on. Once per process."""
-        if self._kernels:
-            return
-        import torch
+        if not self._kernels:
+            self._c10d = c10d
+            self._kernels = kernels.install(_OPERATIONS, self._note)
 
-        self._c10d = c10d
-        after = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
-        for operation, places in _OPERATIONS.items():
-            redispatch = getattr(torch.ops.c10d, operation).default._handle.redispatch_boxed
-            library = torch.library.Library("c10d", "IMPL")
-            kernel = self._kernel(operation.rstrip("_"), places, redispatch, after)
-            library.impl(operation, kernel, "BackendSelect", with_keyset=True)
-            self._kernels.append(library)
-
-    def _kernel(self, name: str, places: tuple[int, int], redispatch: Any, after: Any) -> Any:
-        note, (group_at, root_at) = self._fresh.append, places
-
-        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            work = redispatch(keys & after, *args, **kwargs)
-            if len(args) > root_at:
-                note((name, args[group_at], args[root_at]))
-            return work
-
-        return kernel
+    def _note(self, operation: str, args: tuple[Any, ...], _work: Any) -> None:
+        group_at, root_at = _OPERATIONS[operation]
+        if len(args) > root_at:
+            self._fresh.append((operation.rstrip("_"), args[group_at], args[root_at]))
 
     def look(self) -> dict[str, list[list[Any]]]:
         """Return [operation, global rank of the root] per group, oldest first. Helper thread."""

@@ -1,4 +1,4 @@
-"""`unstuck ctl`: pause the watchers of a running job, or make them more or less patient."""
+"""`unstuck ctl`: pause stall detection in a running job, or change its patience."""
 
 import os
 from pathlib import Path
@@ -7,79 +7,76 @@ from typing import Any
 import click
 import msgspec
 
+from unstuck import durations
 from unstuck.errors import UsageError, WorldError
 from unstuck.observe.probe import link
-from unstuck.observe.settings import durations
+from unstuck.show.cli.options import json_option, print_json
 
 SCHEMA = "unstuck.ctl/1"
 AUTO = "auto"
 _WITHIN = 3.0
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _run_dir = click.argument(
     "run_dir", required=False, type=click.Path(path_type=Path, file_okay=False), metavar="[RUN_DIR]"
 )
 
 
-def _duration(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    seconds = None if value is None else durations.parse(value)
-    if value is not None and not seconds:
-        raise click.BadParameter(f"{value} is no duration: 90, 10m, 2h", param=parameter)
-    return seconds
-
-
 @click.group()
 def ctl() -> None:
-    """Pause the watchers of a running job, or make them more or less patient.
+    """Pause stall detection in a running job, or change its patience.
 
-    RUN_DIR is the run directory of the job; without it, the only job that runs below runs/.
-    Nothing here touches the job itself.
+    RUN_DIR is the run directory of the job. It may be left out if only one job is running
+    below runs/. None of these commands touches the job itself.
     """
 
 
 @ctl.command()
 @click.option(
     "--for",
-    "seconds",
+    "duration",
     metavar="TIME",
     default="1h",
     show_default=True,
-    callback=_duration,
-    help="How long; then stalls are judged again by themselves.",
+    help="For how long; then stalls are reported again.",
 )
-@_json
+@json_option
 @_run_dir
-def pause(run_dir: Path | None, seconds: float, as_json: bool) -> None:
-    """Judge no stalls for a while: for a debugger, a long copy, a maintenance.
+def pause(run_dir: Path | None, duration: str, as_json: bool) -> None:
+    """Report no stalls for a while.
 
-    Deaths are named all the same.
+    Useful while you attach a debugger, copy a large file or service a node. Processes that
+    die are still reported.
     """
-    _send(run_dir, {"do": "pause", "for": seconds}, as_json=as_json)
+    _send(run_dir, {"do": "pause", "for": _seconds(duration, "--for")}, as_json=as_json)
 
 
 @ctl.command()
-@_json
+@json_option
 @_run_dir
 def resume(run_dir: Path | None, as_json: bool) -> None:
-    """Judge stalls again."""
+    """Report stalls again."""
     _send(run_dir, {"do": "resume"}, as_json=as_json)
 
 
 @ctl.command("set")
-@click.option("--patience", metavar="TIME|auto", help="How long a wait may last; auto: as learned.")
+@click.option(
+    "--patience",
+    metavar="TIME|auto",
+    help="How long a wait may last; auto: as learned from the job.",
+)
 @click.option(
     "--section",
     "sections",
     metavar="NAME=TIME|auto",
     multiple=True,
-    help="How long a section may take, instead of its own deadline.",
+    help="How long a section may take; auto: its own deadline. May be repeated.",
 )
-@_json
+@json_option
 @_run_dir
 def set_(
     run_dir: Path | None, patience: str | None, sections: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say how long a wait, or a section, may last from now on.
+    """Change how long a wait or a section may last from now on.
 
     \b
     unstuck ctl set --patience 10m
@@ -87,7 +84,7 @@ def set_(
     """
     message: dict[str, Any] = {"do": "set"}
     if patience is not None:
-        message["patience"] = _asked(patience, "--patience")
+        message["patience"] = _seconds_or_auto(patience, "--patience")
     if sections:
         message["sections"] = dict(_pair(one) for one in sections)
     if len(message) == 1:
@@ -96,10 +93,10 @@ def set_(
 
 
 @ctl.command()
-@_json
+@json_option
 @_run_dir
 def status(run_dir: Path | None, as_json: bool) -> None:
-    """Show whether stalls are judged, and how long a wait may last."""
+    """Show whether stalls are reported, and how long a wait may last."""
     _send(run_dir, {"do": "status"}, as_json=as_json)
 
 
@@ -107,55 +104,61 @@ def _pair(text: str) -> tuple[str, float | None]:
     name, equals, value = text.rpartition("=")
     if not equals or not name:
         raise UsageError(f"--section {text} is not NAME=TIME", hint="--section save=10m")
-    return name, _asked(value, f"--section {name}")
+    return name, _seconds_or_auto(value, f"--section {name}")
 
 
-def _asked(text: str, option: str) -> float | None:
-    if text == AUTO:
-        return None
+def _seconds_or_auto(text: str, option: str) -> float | None:
+    return None if text == AUTO else _seconds(text, option)
+
+
+def _seconds(text: str, option: str) -> float:
     seconds = durations.parse(text)
     if not seconds:
-        raise UsageError(f"{option} {text} is no duration", hint="90, 10m, 2h, or auto")
+        raise UsageError(f"{option} {text} is not a duration", hint="write 90, 10m or 2h")
     return seconds
 
 
 def _send(run_dir: Path | None, message: dict[str, Any], *, as_json: bool) -> None:
     answer = link.ask({"ctl": message}, _WITHIN, _socket(run_dir))
     if answer is None:
-        raise WorldError("the agent of this job does not answer", hint="does the job still run?")
+        raise WorldError("the agent of this job does not answer", hint="is the job still running?")
     if "error" in answer:
         raise UsageError(str(answer["error"]))
     if as_json:
-        told = {"schema": SCHEMA, **answer}
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+        print_json({"schema": SCHEMA, **answer})
     else:
         click.echo(_text(answer))
 
 
 def _socket(run_dir: Path | None) -> str:
-    """Find the socket of the agent; by its real path, as a socket's name must be short."""
+    """Return the real path of the agent's socket: the name of a socket must be short."""
     places = [run_dir] if run_dir else sorted(Path("runs").glob("*"))
     found = {place: sockets for place in places if (sockets := _sockets(place))}
     if not found:
         where = f"in {run_dir}" if run_dir else "below runs/"
-        raise UsageError(f"no job runs {where} on this host", hint="unstuck ctl status RUN_DIR")
+        raise UsageError(
+            f"no job is running {where} on this host", hint="unstuck ctl status RUN_DIR"
+        )
     if len(found) > 1:
         names = ", ".join(str(run) for run in found)
-        raise UsageError(f"several jobs run here: {names}", hint="name one: unstuck ctl … RUN_DIR")
+        raise UsageError(
+            f"several jobs are running here: {names}", hint="name one: unstuck ctl … RUN_DIR"
+        )
     return found.popitem()[1][-1]
 
 
 def _sockets(run: Path) -> list[str]:
-    """List the sockets of a run's agents: by the link that `unstuck run` makes, or as written down.
+    """Return the sockets of a run's agents.
 
-    The latter is the only way to a job that asked for its watchers by `unstuck.watch()`.
+    `unstuck run` leaves a link to them. A job that called `unstuck.watch()` has none and is
+    found by what it wrote to its run directory.
     """
-    live = [*run.glob("live-*"), *map(_written_down, run.glob("unstuck*.json"))]
-    doors = dict.fromkeys(os.path.realpath(one / link.SOCKET) for one in live if one)
-    return [door for door in doors if Path(door).is_socket()]
+    live = [*run.glob("live-*"), *map(_live_of, run.glob("unstuck*.json"))]
+    sockets = dict.fromkeys(os.path.realpath(one / link.SOCKET) for one in live if one)
+    return [socket for socket in sockets if Path(socket).is_socket()]
 
 
-def _written_down(facts: Path) -> Path | None:
+def _live_of(facts: Path) -> Path | None:
     try:
         return Path(msgspec.json.decode(facts.read_bytes())["live"])
     except (OSError, KeyError, TypeError, msgspec.MsgspecError):
@@ -166,13 +169,16 @@ def _text(answer: dict[str, Any]) -> str:
     if answer.get("said"):
         return str(answer["said"])
     controls = answer.get("controls", {})
-    left = controls.get("paused_left", 0.0)
-    lines = [f"paused for {left:.0f} s more: deaths are named, stalls are not"]
-    if not left:
-        lines = ["stalls and deaths are judged"]
-    learned = f"{answer.get('learned', 0.0):g} s, learned"
-    told = controls.get("patience")
-    lines.append(f"patience: {told:g} s ({learned})" if told else f"patience: {learned}")
+    left, patience = controls.get("paused_left", 0.0), controls.get("patience")
+    lines = ["stalls and deaths are reported"]
+    if left:
+        lines = [f"paused for another {left:.0f} s: deaths are reported, stalls are not"]
+    learned = f"{answer.get('learned', 0.0):g} s"
+    lines.append(
+        f"patience: {patience:g} s (learned: {learned})"
+        if patience
+        else f"patience: {learned} (learned)"
+    )
     for name, seconds in controls.get("sections", {}).items():
         lines.append(f"section {name}: {seconds:g} s")
     return "\n".join(lines)

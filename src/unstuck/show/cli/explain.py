@@ -1,8 +1,6 @@
-"""`unstuck explain PATH…`: what went wrong, from logs that nobody watched."""
+"""`unstuck explain PATH…`: what went wrong, from logs alone."""
 
 import json
-import os
-import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -11,39 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
+from unstuck import durations
 from unstuck.errors import UsageError
-from unstuck.explain import logs
-from unstuck.explain.report import logs as report
+from unstuck.explain.report import log_verdict as report
 from unstuck.explain.report import machine
+from unstuck.explain.report.screen import screen
+from unstuck.pipelines import logs
+from unstuck.show.cli.options import FOUND, NOTHING, kb_option, lang_option, print_json
 
-FOUND = 1
-NOTHING = 0
 LONG = 64 << 20
-"""Bytes from which a progress bar is worth its place."""
-
-_AGO = re.compile(r"(\d+)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Bytes that take long enough to read for a progress bar."""
 
 
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@lang_option
+@click.option("--all", "everything", is_flag=True, help="Show all evidence and unknown failures.")
 @click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the texts."
+    "--since",
+    metavar="TIME",
+    help="Ignore older lines. A time or an age: 2026-11-15T12:00, 30m, 2h, 1d.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show every line and unknown failure.")
-@click.option("--since", metavar="T", help="Leave older lines out: 2026-11-15T12:00, 30m, 2h, 1d.")
-@click.option("--batch", is_flag=True, help='JSON lines in and out: {"id", "log"} -> verdict.')
 @click.option(
-    "--kb",
-    "extra",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A directory of your own records; may be given several times.",
+    "--batch", is_flag=True, help='Read JSON lines {"id": …, "log": …}, print one verdict per line.'
 )
+@kb_option
 def explain(
     paths: tuple[str, ...],
     as_json: bool,
@@ -53,15 +45,16 @@ def explain(
     batch: bool,
     extra: tuple[Path, ...],
 ) -> int:
-    """Say what went wrong, from the logs of a job.
+    """Explain what went wrong, from the logs of a job.
 
-    PATH is a log file (also .gz or .zst), a directory of them, or - for standard input. Exits
-    with 1 when a problem was found, 0 when none was, 2 when a path cannot be read.
+    PATH is a log file (.gz and .zst are fine), a directory of logs, or - for standard input.
 
     \b
     unstuck explain slurm-4711.out
     unstuck explain logs/ --since 2h
     kubectl logs job/train | unstuck explain -
+
+    Exits with 1 if a problem was found, 0 if none was, 2 if a path cannot be read.
     """
     if batch:
         return _batch(paths, lang)
@@ -71,33 +64,29 @@ def explain(
     with _progress(paths) as tick:
         found = logs.explain(paths, lang=lang, since=moment, progress=tick, extra=extra)
     if as_json:
-        sys.stdout.write(_json(found))
+        _print_json(found)
     else:
-        sys.stdout.write(_text(found, lang, everything=everything))
+        width, colour = screen(sys.stdout)
+        sys.stdout.write(
+            report.render(found, lang=lang, everything=everything, width=width, colour=colour)
+        )
     return FOUND if found.verdict else NOTHING
 
 
-def _text(found: logs.Explanation, lang: str, *, everything: bool) -> str:
-    stream = sys.stdout
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 80
-    colour = stream.isatty() and not plain
-    return report.render(found, lang=lang, everything=everything, width=width, colour=colour)
-
-
-def _json(found: logs.Explanation) -> str:
-    """Return the verdict file, with what is not part of the verdict beside it."""
-    plain = json.loads(machine.render(found.verdict))
-    plain["unknown"] = [msgspec.to_builtins(cluster) for cluster in found.unknown]
-    plain["settings"] = [msgspec.to_builtins(note) for note in found.settings]
-    plain["links"] = list(found.links)
-    plain["notes"] = list(found.notes)
-    plain["read"] = {"files": found.files, "lines": found.lines, "bytes": found.size}
-    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+def _print_json(found: logs.Explanation) -> None:
+    """Print the verdict file, with what is not part of the verdict beside it."""
+    beside = {
+        "unknown": found.unknown,
+        "settings": found.settings,
+        "links": found.links,
+        "notes": found.notes,
+        "read": {"files": found.files, "lines": found.lines, "bytes": found.size},
+    }
+    print_json({**machine.plain(found.verdict), **beside})
 
 
 def _batch(paths: tuple[str, ...], lang: str) -> int:
-    """Explain one log a line; a line that is no such object gets an error of its own."""
+    """Explain one log per line; a line that is not such an object gets an error of its own."""
     failed = False
     for path in paths or ("-",):
         with click.open_file(path, encoding="utf-8", errors="replace") as lines:
@@ -118,25 +107,24 @@ def _answer(line: str, number: int, lang: str) -> dict[str, Any]:
     if not isinstance(log, str):
         return {"id": name, "error": f"line {number}: log is not a string"}
     found = logs.explain_text(log, lang=lang)
-    return {"id": name, **json.loads(machine.render(found.verdict))}
+    return {"id": name, **machine.plain(found.verdict)}
 
 
 def _moment(text: str) -> float:
     """Return the Unix time that an ISO time or an age stands for."""
-    if ago := _AGO.fullmatch(text):
-        return datetime.now(UTC).timestamp() - int(ago[1]) * _SECONDS[ago[2]]
+    if not text.isdigit() and (age := durations.parse(text)) is not None:
+        return datetime.now(UTC).timestamp() - age
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(
-            f"cannot read the time {text}", hint="--since 2026-11-15T12:00, or 30m, 2h, 1d"
-        ) from error
+        hint = "--since 2026-11-15T12:00, or 30m, 2h, 1d"
+        raise UsageError(f"cannot read the time {text}", hint=hint) from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 @contextmanager
 def _progress(paths: tuple[str, ...]) -> Generator[Callable[[int], None]]:
-    """Show a bar on stderr for input that takes a while; nothing where nobody looks."""
+    """Show a progress bar on stderr for large input, if stderr is a terminal."""
     total = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
     if total < LONG or not sys.stderr.isatty():
         yield lambda _size: None

@@ -7,27 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from unstuck.errors import UsageError
 from unstuck.explain.kb.load import load
-from unstuck.explain.kb.schema import Record, Role, Tier
-from unstuck.explain.kb.words import LANGUAGES, say
-
-CLEAN = 0
-PROBLEMS = 1
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_lang = click.option(
-    "--lang", type=click.Choice(LANGUAGES), default="en", help="Language of the texts."
-)
-_extra = click.option(
-    "--kb",
-    "extra",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A directory of your own records; may be given several times.",
+from unstuck.explain.kb.schema import Record, Role, Tier, say
+from unstuck.show.cli.options import (
+    FOUND,
+    NOTHING,
+    json_option,
+    kb_option,
+    lang_option,
+    print_json,
 )
 
 
@@ -35,20 +25,22 @@ _extra = click.option(
 def kb() -> None:
     """Read, search and check the knowledge base of failure messages.
 
-    Records of your own lie in a directory, DIR/<domain>/<slug>.toml; name it with --kb or
-    in UNSTUCK_KB (a path list), or install a plug-in that brings some.
+    To add records of your own, put them at DIR/<domain>/<slug>.toml and pass --kb DIR, list
+    the directory in UNSTUCK_KB (separated as in PATH), or install a plug-in that has some.
     """
 
 
 @kb.command("list")
 @click.option(
-    "--tier", type=click.Choice([t.value for t in Tier]), help="Only those known this well."
+    "--tier", type=click.Choice([t.value for t in Tier]), help="Only records verified this well."
 )
-@click.option("--role", type=click.Choice([r.value for r in Role]), help="Only those of this role.")
-@click.option("--domain", help="Only those of this domain, for example nccl.")
-@_extra
-@_lang
-@_json
+@click.option(
+    "--role", type=click.Choice([r.value for r in Role]), help="Only records with this role."
+)
+@click.option("--domain", help="Only records of this domain, such as nccl.")
+@kb_option
+@lang_option
+@json_option
 def list_(
     tier: str | None,
     role: str | None,
@@ -72,51 +64,53 @@ def list_(
 
 @kb.command()
 @click.argument("record_id", metavar="ID")
-@_extra
-@_lang
-@_json
+@kb_option
+@lang_option
+@json_option
 def show(record_id: str, extra: tuple[Path, ...], lang: str, as_json: bool) -> None:
     """Show what is known about one message.
 
-    ID is that of the list; its last part is enough where only one record ends so.
+    ID is as printed by `unstuck kb list`; its last part is enough if it is unique.
     """
     base = load(extra)
     record = base.get(record_id)
     if as_json:
-        _print_json(record)
+        print_json(record)
         return
-    from unstuck.explain.report import record_text
+    from unstuck.explain.report.record_text import render
+    from unstuck.explain.report.screen import screen
 
-    sys.stdout.write(record_text.render_for(sys.stdout, record, base, lang))
+    width, colour = screen(sys.stdout)
+    sys.stdout.write(render(record, base, lang, width=width, colour=colour))
 
 
 @kb.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(min=1), default=10, help="At most so many.")
-@_extra
-@_lang
-@_json
+@click.option("--limit", type=click.IntRange(min=1), default=10, help="Show at most this many.")
+@kb_option
+@lang_option
+@json_option
 def search(
     words: tuple[str, ...], limit: int, extra: tuple[Path, ...], lang: str, as_json: bool
 ) -> int:
-    """Search records by words or by a whole message, in English or Chinese.
+    """Search by words or by a whole message.
 
-    Exits with 1 when nothing was found.
+    Words may be English or Chinese. Exits with 1 if nothing was found.
     """
     found = load(extra).search(words, limit)
     _print_list(found, lang, as_json=as_json)
     if not found and not as_json:
-        click.echo("no record fits; `unstuck kb draft` starts one", err=True)
-    return CLEAN if found else PROBLEMS
+        click.echo("no record matches; start one with `unstuck kb draft`", err=True)
+    return NOTHING if found else FOUND
 
 
 @kb.command()
 @click.argument("directories", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path))
-@_json
+@json_option
 def check(directories: tuple[Path, ...], as_json: bool) -> int:
-    """Check records strictly: the built-in ones, or those in these directories.
+    """Check records: the built-in ones, or those in DIR.
 
-    Exits with 1 when there are problems.
+    Exits with 1 if there are problems.
     """
     from unstuck.explain.kb import check as checker
     from unstuck.explain.kb import read
@@ -128,21 +122,21 @@ def check(directories: tuple[Path, ...], as_json: bool) -> int:
     among = load().records.values() if directories else ()
     problems = [*found.problems, *checker.check(found.records, found.origins, among=among)]
     if as_json:
-        _print_json({"problems": problems, "summary": _summary(found.records)})
+        print_json({"problems": problems, "summary": _summary(found.records)})
     else:
         for problem in sorted(problems, key=str):
             click.echo(str(problem))
         click.echo(_summary_line(found.records, len(problems)))
-    return PROBLEMS if problems else CLEAN
+    return FOUND if problems else NOTHING
 
 
 @kb.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@_extra
+@kb_option
 def export(directory: Path, extra: tuple[Path, ...]) -> None:
-    """Write all records as one JSON file and as pages for a browser.
+    """Write all records as web pages and as one JSON file.
 
-    The pages need no network and no server: open DIR/index.html.
+    The pages need neither network nor server: open DIR/index.html.
     """
     from unstuck.explain.report.record_pages import export as write
 
@@ -152,43 +146,36 @@ def export(directory: Path, extra: tuple[Path, ...]) -> None:
 
 
 @kb.command()
-@click.option("--line", help="The line; without it, it is read from stdin.")
-@click.option("--id", "record_id", help="Id of the new record, <domain>/<slug>.")
+@click.option("--line", help="The line. [default: the first line of stdin]")
+@click.option("--id", "record_id", help="Id of the new record: <domain>/<slug>.")
 def draft(line: str | None, record_id: str | None) -> None:
-    """Turn a line that no record knows into the skeleton of one.
+    """Turn an unknown line into the draft of a record.
 
     \b
     grep -h 'weird failure' logs/* | head -1 | unstuck kb draft > my/nccl/weird.toml
     unstuck kb check my
 
-    What varies is already templated; the fields that are left empty are yours to fill in.
+    The pattern already allows for numbers, paths and names that vary; the fields marked
+    `missing` are for you to fill in.
     """
     from unstuck.explain.kb.draft import draft as make
 
-    text = line if line is not None else _first_line()
+    text = line or ""
+    if line is None and not sys.stdin.isatty():
+        text = sys.stdin.buffer.read(1 << 20).decode(errors="replace")
     if not text.strip():
-        raise UsageError("there is no line to draft from", hint="give --line or pipe one in")
+        raise UsageError("there is no line to draft from", hint="give --line, or pipe one in")
     sys.stdout.write(make(text, record_id or ""))
-
-
-def _first_line() -> str:
-    if sys.stdin.isatty():
-        return ""
-    data = sys.stdin.buffer.read(1 << 20).decode(errors="replace")
-    return next((line for line in data.splitlines() if line.strip()), "")
 
 
 def _print_list(found: Sequence[Record], lang: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json([_brief(record) for record in found])
+        print_json([_brief(record) for record in found])
         return
-    from rich.cells import cell_len
-
-    columns = [(r.id, str(r.role), str(r.tier), say(r.title, lang)) for r in found]
-    widths = [max((cell_len(row[n]) for row in columns), default=0) for n in range(3)]
-    for row in columns:
-        cells = (text.ljust(width) for text, width in zip(row[:3], widths, strict=True))
-        click.echo("  ".join((*cells, row[3])))
+    width = max((len(record.id) for record in found), default=0)
+    for record in found:
+        title = say(record.title, lang)
+        click.echo(f"{record.id:<{width}}  {record.role:<10}  {record.tier:<10}  {title}")
 
 
 def _brief(record: Record) -> dict[str, Any]:
@@ -210,10 +197,6 @@ def _summary_line(records: Sequence[Record], problems: int) -> str:
     facts = _summary(records)
     tiers = ", ".join(f"{count} {tier}" for tier, count in facts["tiers"].items() if count)
     lines = f"{facts['must_match']} lines that must match, {facts['must_not_match']} that must not"
-    found = "no problem" if problems == 0 else f"{problems} problem{'s' if problems > 1 else ''}"
+    found = "no problems" if problems == 0 else f"{problems} problem{'s' if problems > 1 else ''}"
     count = f"{len(records)} record{'' if len(records) == 1 else 's'}"
     return f"{count} ({tiers or 'none'}); {lines}: {found}"
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")

@@ -1,4 +1,4 @@
-"""The command `unstuck`: finds the subcommand, and is the only place that catches.
+"""The command `unstuck`: finds the subcommand, and is the only place that catches errors.
 
 Importing this module imports click and the error tree, nothing else, so `unstuck --version`
 and completion stay fast: a command's own module is loaded when that command is called.
@@ -16,30 +16,20 @@ import click
 from unstuck.errors import UnstuckError
 
 COMMANDS = {
-    "run": "unstuck.show.cli.run:run",
-    "diagnose": "unstuck.show.cli.diagnose:diagnose",
-    "explain": "unstuck.show.cli.explain:explain",
-    "timeouts": "unstuck.show.cli.timeouts:timeouts",
-    "ctl": "unstuck.show.cli.ctl:ctl",
-    "policy": "unstuck.show.cli.policy:policy",
-    "kb": "unstuck.show.cli.kb:kb",
-    "lab": "unstuck.show.cli.lab:lab",
-    "completion": "unstuck.show.cli.completion:completion",
-}
-"""Name -> `module:attribute`, in the order in which help lists them."""
-
-SUMMARIES = {
-    "run": "Run a launch command and say why it stalls, if it does.",
-    "diagnose": "Say what was wrong, from an incident or PyTorch's dumps.",
-    "explain": "Say what went wrong, from the logs of a job.",
-    "timeouts": "Show which timeouts a job has, which do nothing and which contradict.",
-    "ctl": "Pause the watchers of a running job, or make them more or less patient.",
-    "policy": "Say what would be done about a cause, and why.",
+    "run": "Run a training command and report why it stalls, if it does.",
+    "diagnose": "Diagnose a stored incident, or dumps written by PyTorch.",
+    "explain": "Explain what went wrong, from the logs of a job.",
+    "timeouts": "Show the timeouts of a job: which have no effect, which conflict.",
+    "ctl": "Pause stall detection in a running job, or change its patience.",
+    "policy": "Show how unstuck would react to a cause, and why.",
     "kb": "Read, search and check the knowledge base of failure messages.",
-    "lab": "Run jobs that go wrong on purpose; score the verdicts.",
+    "lab": "Run jobs that fail on purpose, and score the verdicts.",
     "completion": "Print the completion script for a shell.",
 }
-"""One line a command for `--help`, so that help need not load every command."""
+"""Name -> summary, in the order of `unstuck --help`, which need not import any of them.
+
+The command `name` is the function of that name in the module of that name.
+"""
 
 COMPLETE = "_UNSTUCK_COMPLETE"
 """The variable through which a shell asks for completions; click's convention."""
@@ -57,17 +47,15 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command, or None when there is none of that name."""
-        target = COMMANDS.get(cmd_name)
-        if target is None:
+        """Import and return one command, or None if there is no command of that name."""
+        if cmd_name not in COMMANDS:
             return None
-        module, attribute = target.split(":")
-        return getattr(import_module(module), attribute)
+        return getattr(import_module(f"unstuck.show.cli.{cmd_name}"), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or fail with the nearest name there is."""
+        """Find the command, or suggest the most similar name."""
         name = args[0]
         if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -78,7 +66,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, SUMMARIES[name]) for name in COMMANDS])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
@@ -96,14 +84,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> 
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Print the version and leave.",
+    help="Show the version and exit.",
 )
 def cli() -> None:
     """Get stuck distributed PyTorch training unstuck."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; nothing escapes from here.
+    """Run the command line and return its exit code; no exception leaves this function.
 
     Example:
         sys.exit(main(["diagnose", "runs/7"]))
@@ -166,7 +154,7 @@ def _say_bug(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    hint = "" if debug else "run it again with UNSTUCK_DEBUG=1 and send us the traceback"
+    hint = "" if debug else "please run it again with UNSTUCK_DEBUG=1 and report the traceback"
     text = " ".join(str(error).split())
     return _say(f"this is a bug in unstuck: {type(error).__name__}: {text}", hint, BUG)
 

@@ -5,47 +5,43 @@ from pathlib import Path
 import click
 
 from unstuck.errors import UsageError
+from unstuck.show.cli.options import config_option
 
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    short_help="Run a launch command and say why it stalls, if it does.",
 )
 @click.option(
     "--run-dir",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where incidents go. [default: runs/<time>-<name>]",
+    help="Where to store incidents. [default: runs/<time>-<name>]",
 )
-@click.option("--name", help="Name of the run. [default: that of the script]")
+@click.option("--name", help="Name of the run. [default: the name of the script]")
 @click.option(
     "--hub",
     metavar="HOST[:PORT]",
-    help="Where the hub of a job with several nodes listens. [default: the rendezvous host]",
+    help="Where the hub of a multi-node job listens. [default: the rendezvous host]",
 )
 @click.option(
-    "--recover", is_flag=True, help="Act on verdicts; see `unstuck policy show --recover`."
+    "--recover", is_flag=True, help="Act on verdicts; `unstuck policy show` lists the actions."
 )
 @click.option(
     "--on",
     multiple=True,
     metavar="CAUSE=ACTIONS",
-    help="What to do about a cause: --on process-crash=report,restart:3. May be repeated.",
+    help="How to react to a cause, such as process-crash=report,restart:3. May be repeated.",
 )
 @click.option(
     "--respawn",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Start a rank of an @unstuck.resilient training that dies again by itself, N times.",
+    help="Replace a rank that dies in @unstuck.resilient training, up to N times.",
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the [policy] table is. [default: unstuck.toml here, if there is one]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print verdicts as JSON, one a line.")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print verdicts as JSON, one per line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def run(  # noqa: PLR0913, PLR0917 - one argument an option
+def run(  # noqa: PLR0913, PLR0917 - one argument per option
     command: tuple[str, ...],
     run_dir: Path | None,
     name: str | None,
@@ -56,18 +52,18 @@ def run(  # noqa: PLR0913, PLR0917 - one argument an option
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Run a launch command under watch; no change to the script is needed.
+    """Run a training command and watch it; the script need not change.
 
     \b
     unstuck run torchrun --nproc-per-node 4 train.py
     unstuck run --run-dir out -- torchrun --nnodes 2 --rdzv-endpoint node0:29400 … train.py
     srun unstuck run python train.py
 
-    Output, input, signals and the exit code are the command's own. Seconds after a stall
-    the verdict is on stderr, and everything it was made from in the run directory.
+    Input, output, signals and the exit code are those of the command. Seconds after a stall
+    the verdict is printed to stderr, and the evidence is stored in the run directory.
 
-    With --recover or --on it also acts, and may end the command with an exit code from 80
-    to 86 that tells a scheduler what to do next: see docs/recovery.md.
+    With --recover or --on, unstuck also acts on verdicts. It may then end the command with an
+    exit code from 80 to 86 that tells a scheduler what to do next: see docs/recovery.md.
     """
     argv = command[1:] if command[:1] == ("--",) else command
     if not argv:

@@ -1,4 +1,4 @@
-"""`unstuck timeouts`: which timeouts a job has, which do nothing, which contradict, which fit."""
+"""`unstuck timeouts`: the timeouts of a job, those without effect, conflicts, and a fix."""
 
 import os
 import shutil
@@ -12,15 +12,15 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
-from unstuck.collect import bundle, settings
-from unstuck.diagnose.knobs import judge
-from unstuck.diagnose.knobs import live as live_settings
-from unstuck.diagnose.knobs.merge import merge
+from unstuck import durations
+from unstuck.collect import bundle, timeouts_file
+from unstuck.diagnose.timeouts import judge
+from unstuck.diagnose.timeouts import live as live_settings
+from unstuck.diagnose.timeouts.merge import merge
 from unstuck.errors import SettingsError, UsageError
 from unstuck.explain.report import timeouts as report
-from unstuck.model.knob import JobSettings, Knob, Layer, NoteKind, Origin, TimeoutsFile
-from unstuck.observe.settings import command as command_settings
-from unstuck.observe.settings import durations
+from unstuck.model.timeouts import JobSettings, Knob, Layer, NoteKind, Origin, TimeoutsFile
+from unstuck.observe.timeouts import command as command_settings
 
 FOUND = 1
 NOTHING = 0
@@ -29,10 +29,10 @@ NOTHING = 0
 def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     if value is None:
         return None
-    seconds = durations.parse(value) or durations.slurm(value)
+    seconds = durations.parse(value)
     if not seconds:
         raise click.BadParameter(
-            f"{value} is no duration: 90, 10m, 2h, 1-00:00:00", param=parameter
+            f"{value} is not a duration such as 90, 10m, 2h or 1-00:00:00", param=parameter
         )
     return seconds
 
@@ -45,22 +45,22 @@ def _complete(
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    short_help="Show which timeouts a job has, which do nothing and which contradict.",
+    short_help="Show a job's timeouts, those without effect and those in conflict.",
 )
-@click.option("--env", "env_only", is_flag=True, help="Look at the environment only.")
+@click.option("--env", "env_only", is_flag=True, help="Read only the environment.")
 @click.option(
     "--limit",
     metavar="TIME",
     callback=_seconds,
-    help="The scheduler's limit, where it is not seen.",
+    help="The scheduler's time limit, where it cannot be detected.",
 )
 @click.option(
     "--longest",
     metavar="TIME",
     callback=_seconds,
-    help="The longest that one rank works alone: a checkpoint, an evaluation.",
+    help="The longest time one rank works alone: a checkpoint, an evaluation.",
 )
-@click.option("--sources", is_flag=True, help="Say how each claim is known.")
+@click.option("--sources", is_flag=True, help="Show the source of each claim.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument(
     "what",
@@ -77,18 +77,18 @@ def timeouts(
     sources: bool,
     as_json: bool,
 ) -> int:
-    """Show the timeouts of a job, who set them, and whether they fit together.
+    """Show the timeouts of a job, where they were set, and whether they are consistent.
 
     \b
     unstuck timeouts                             the newest run below runs/
     unstuck timeouts runs/7                      a run, or an incident of it
     unstuck timeouts -- torchrun … train.py      a command that does not run yet
 
-    A run shows what its ranks really have. A command is read, not run. Exits with 1 when
-    something does nothing or contradicts, 0 when not, 2 when there is nothing to read.
+    For a run, the values in effect are shown. A command is read, not run. Exits with 1 if
+    a setting has no effect or conflicts with another, 0 if none does, 2 on errors.
     """
     if env_only and what:
-        raise UsageError("--env looks at nothing else: leave the rest out")
+        raise UsageError("--env takes no other arguments")
     job = _with(_read(what, env_only=env_only), limit, longest)
     found = judge(job)
     if as_json:
@@ -105,7 +105,7 @@ def _read(what: tuple[str, ...], *, env_only: bool) -> JobSettings:
         if newest is not None:
             return _from_run(newest)
         alone = _from_command((), os.environ)
-        why = "" if env_only else ", as no run below runs/ has told any"
+        why = "" if env_only else ", as no run below runs/ has reported any"
         return replace(alone, source=f"{alone.source}{why}")
     first = Path(words[0])
     if len(words) == 1 and first.is_dir():
@@ -113,28 +113,28 @@ def _read(what: tuple[str, ...], *, env_only: bool) -> JobSettings:
     if _is_command(words):
         return _from_command(words, os.environ)
     if words[0].startswith("-"):
-        raise UsageError(f"there is no option {words[0]}", hint="see `unstuck timeouts --help`")
+        raise UsageError(f"no such option: {words[0]}", hint="see `unstuck timeouts --help`")
     raise UsageError(
-        f"there is no run directory and no command {words[0]} here",
+        f"{words[0]} is neither a run directory nor a command",
         hint="unstuck timeouts runs/NAME, or unstuck timeouts -- torchrun … train.py",
     )
 
 
 def _is_command(words: tuple[str, ...]) -> bool:
-    """A program that is here, or one that is not but has a script that is."""
+    """Tell whether the program exists here, or at least its script does."""
     if shutil.which(words[0]) or Path(words[0]).is_file():
         return True
     return any(word.endswith(".py") and Path(word).is_file() for word in words[1:])
 
 
 def _newest(runs: Path) -> Path | None:
-    """The run that told its timeouts last."""
-    found = list(runs.glob(f"*/{settings.NAME}"))
+    """Return the run that reported its timeouts last."""
+    found = list(runs.glob(f"*/{timeouts_file.NAME}"))
     return max(found, key=lambda path: path.stat().st_mtime).parent if found else None
 
 
 def _from_run(path: Path) -> JobSettings:
-    found = settings.read(path)
+    found = timeouts_file.read(path)
     if found is not None:
         argv = _command_of(path)
     elif bundle.is_at(path):
@@ -143,8 +143,8 @@ def _from_run(path: Path) -> JobSettings:
         argv = tuple(incident.about.get("command", ()))
     else:
         raise SettingsError(
-            f"no rank has told its timeouts in {path}",
-            hint="they are there seconds after init_process_group of a job under unstuck run",
+            f"no rank has reported its timeouts in {path}",
+            hint="a job under unstuck run reports them seconds after init_process_group",
         )
     static = _from_command(argv, found.env) if argv else JobSettings(source="")
     return replace(merge(found, static), source=f"{found.source} ({path})")
@@ -163,7 +163,7 @@ def _from_command(argv: tuple[str, ...], env: Mapping[str, str]) -> JobSettings:
 
 
 def _with(job: JobSettings, limit: float | None, longest: float | None) -> JobSettings:
-    """Add what the user knows and nobody could see."""
+    """Add what only the user knows."""
     if limit is not None:
         rest = tuple(k for k in job.knobs if k.layer is not Layer.SCHEDULER)
         knob = Knob("scheduler's limit", Layer.SCHEDULER, limit, "", Origin.COMMAND, "--limit")

@@ -73,12 +73,14 @@ def test_skeleton_is_refused_until_it_is_filled_in(tmp_path: Path) -> None:
 
 def test_domain_and_name_are_guessed_from_the_line() -> None:
     assert "id = 'nccl/nccl-warn-shard-is-short'" in draft("NCCL WARN shard is short")
-    assert "missing: an anchor" in draft("x 1 y 2")
+    assert "missing: a longer anchor" in draft("x 1 y 2")
 
 
 @settings(deadline=None)
 @given(st.text(max_size=300))
 @example("1.2.3.4.5")
+@example("1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17.18.19.20.21.22.23")
+@example("/a/b;/c/d;/e/f;/g/h")
 @example("/a/b/c//d/e 0x" + "f" * 50 + " " + "9" * 60)
 @example("it's \"quoted\" 'twice' \\d")
 @example("3: 4: [rank1]:")

@@ -24,6 +24,7 @@ def lines(field: str) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_checker_finds_no_problem() -> None:
     problems = [*FOUND.problems, *check(FOUND.records, FOUND.origins)]
 
@@ -31,16 +32,13 @@ def test_checker_finds_no_problem() -> None:
 
 
 @pytest.mark.parametrize(("record", "line"), lines("must_match"))
-def test_line_is_found_and_recognised(record: Record, line: str) -> None:
-    noise = f"step 12 loss 0.3\n{line}\nstep 13 loss 0.2\n".encode()
-
-    assert record.id in {candidate.record for candidate in MATCHER.scan(noise)}
-    assert record.id in {found.id for found, _ in MATCHER.confirm(line)}
+def test_line_is_recognised(record: Record, line: str) -> None:
+    assert record.id in {found for found, _, _ in MATCHER.confirm(line)}
 
 
 @pytest.mark.parametrize(("record", "line"), lines("must_not_match"))
 def test_line_that_only_looks_alike_is_left_alone(record: Record, line: str) -> None:
-    assert record.id not in {found.id for found, _ in MATCHER.confirm(line)}
+    assert record.id not in {found for found, _, _ in MATCHER.confirm(line)}
 
 
 PIECES = sorted(

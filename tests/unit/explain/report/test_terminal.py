@@ -8,16 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.explain.advice import advise
+from unstuck.explain.advice.advice import advise
 from unstuck.explain.report.terminal import WIDEST, render, render_for
-from unstuck.model.verdict import (
-    Alternative,
-    Cause,
-    Confidence,
-    Culprit,
-    StuckOperation,
-    Verdict,
-)
+from unstuck.model import doing as d
+from unstuck.model.host import OtherProcess
+from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, StuckOperation, Verdict
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "terminal"
 BUNDLE = Path("runs/2026-11-15T12-20-03/incident-1")
@@ -47,7 +42,8 @@ ONE_OF_FOUR = Verdict(
         Culprit(
             rank=2,
             host="node7",
-            doing="is asleep in time.sleep",
+            doing="is asleep",
+            activity=d.Asleep(),
             pid=4711,
             file="train.py",
             line=31,
@@ -76,6 +72,7 @@ THREE_OF_1024 = Verdict(
             rank=rank,
             host=f"gpu-{rank // 8:03}",
             doing="waits for its DataLoader workers",
+            activity=d.WaitsForWorkers(),
             pid=20000 + rank,
             file="site-packages/torch/utils/data/dataloader.py",
             line=1302,
@@ -104,6 +101,7 @@ CRASH = Verdict(
             host="node7",
             doing="raised ValueError: bad batch in data loader: expected 32 samples, got 31 "
             "(shard 4 of 9, offset 10240)",
+            activity=d.Raised("ValueError: bad batch"),
             pid=4710,
             file="data/loader.py",
             line=88,
@@ -124,7 +122,16 @@ CRASH = Verdict(
 STOPPED = Verdict(
     cause=Cause.PROCESS_STOPPED,
     confidence=Confidence.CERTAIN,
-    culprits=(Culprit(rank=3, host="node7", doing="is stopped (state T)", pid=4712, seconds=12.4),),
+    culprits=(
+        Culprit(
+            rank=3,
+            host="node7",
+            doing="is stopped by a signal (state T)",
+            activity=d.Stopped(d.Hold.SIGNAL),
+            pid=4712,
+            seconds=12.4,
+        ),
+    ),
     victims=(0, 1, 2),
     since=SINCE,
     because="the kernel says so: state T in /proc",
@@ -181,6 +188,7 @@ LONG = Verdict(
             rank=0,
             host="ip-10-0-117-201.eu-central-1.compute.internal",
             doing="waits for a lock",
+            activity=d.WaitsForLock(),
             pid=1483920,
             file="/mnt/shared/projects/foundation-models/experiments/2026-11/large-scale-"
             "pretraining/src/trainer/data/pipelines/streaming_multimodal_dataset_with_packing.py",
@@ -227,8 +235,13 @@ STARVED = Verdict(
         Culprit(
             rank=2,
             host="node7",
-            doing="takes 227 ms a step for itself, the others 126 ms: it waits for a free core 52% "
-            "of the time, beside python prepare.py (pid 25135)",
+            doing="needs 227 ms of its own per step, the others 126 ms: it waits for a free core "
+            "52% of the time, competing with python prepare.py (pid 25135)",
+            activity=d.Slow(
+                0.227,
+                0.126,
+                lacks=d.Starved(d.Resource.CORE, 0.52, OtherProcess(25135, "python prepare.py")),
+            ),
             pid=4711,
             file="train.py",
             line=24,
@@ -239,7 +252,7 @@ STARVED = Verdict(
     victims=(0, 1, 3),
     since=SINCE,
     because="its main thread is runnable and gets no core; over the last 40 steps the others "
-    "waited 46% of the time, it 3%; before, it needed 120 ms",
+    "waited 46% of the time, it 3%; before that, it needed 120 ms",
     alternatives=(
         Alternative(
             Cause.UNEVEN_WORK,

@@ -1,8 +1,8 @@
 """The report on timeouts: a table from the inside out, then what is wrong."""
 
-from unstuck.diagnose.knobs import judge
+from unstuck.diagnose.timeouts import judge
 from unstuck.explain.report.timeouts import render
-from unstuck.model.knob import JobSettings, Knob, Layer, Origin
+from unstuck.model.timeouts import JobSettings, Knob, Layer, Origin
 
 JOB = JobSettings(
     "4 ranks (runs/7)",
@@ -24,24 +24,24 @@ timeouts of 4 ranks (runs/7)
                   2 groups of 2 ranks
   watchdog      NCCL_TIMEOUT                       5400          environment
 
-do nothing
+without effect
   NCCL_TIMEOUT=5400: neither torch nor NCCL reads it; the limit is timeout= of
     init_process_group
 
-contradict
+in conflict
   mesh_dp: falls back to torch's default of 30 min, made without timeout=: the
     77 s of init_process_group do not reach it
 
-a set that fits
+a consistent set
   unset NCCL_TIMEOUT
-    shell: it does nothing here
+    shell: it has no effect here
 """
 
 
 def test_it_reads_from_the_inside_out() -> None:
     text = render(judge(JOB))
     assert text.startswith(EXPECTED)
-    assert text.endswith("\n  not seen: the limit of the scheduler\n")
+    assert text.endswith("\n  not known: the limit of the scheduler\n")
 
 
 def test_sources_are_told_when_asked_for() -> None:
@@ -51,8 +51,8 @@ def test_sources_are_told_when_asked_for() -> None:
 
 def test_where_nothing_is_wrong_that_is_said() -> None:
     found = judge(JobSettings("the environment"))
-    assert "nothing contradicts" in render(found)
-    assert "none is set" in render(found)
+    assert "no setting conflicts" in render(found)
+    assert "no timeout is set" in render(found)
 
 
 def test_colour_only_when_asked_for() -> None:

@@ -22,7 +22,7 @@ from unstuck.lab.faults.stop import Stop
 from unstuck.lab.faults.throttle import Throttle
 from unstuck.lab.faults.trace import Trace
 from unstuck.lab.world import World
-from unstuck.observe.node import procfs
+from unstuck.observe.node.process import procfs
 
 SPIN = "print(flush=True)\nwhile True: pass"
 PARENT = """

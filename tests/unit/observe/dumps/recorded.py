@@ -10,6 +10,13 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+from unstuck.diagnose.diagnose import diagnose
+from unstuck.model.rank import RankState
+from unstuck.model.snapshot import Snapshot
+from unstuck.model.verdict import Verdict
+from unstuck.observe.dumps.files import read
+from unstuck.observe.dumps.to_snapshot import make_snapshot
+
 START = 1_790_000_000_000_000_000
 SECOND = 1_000_000_000
 
@@ -89,3 +96,31 @@ def put_json(folder: Path, dumps: dict[int, Any]) -> Path:
     for rank, content in dumps.items():
         (folder / f"rank{rank}.json").write_text(json.dumps(content))
     return folder
+
+
+def snapshot_of(*paths: Path) -> Snapshot:
+    """Return the snapshot that these dumps give."""
+    return make_snapshot(read(paths))
+
+
+def verdict_of(*paths: Path) -> Verdict | None:
+    """Return the verdict from these dumps; None without one."""
+    return diagnose(snapshot_of(*paths)).verdict
+
+
+def blamed(verdict: Verdict | None) -> list[int] | None:
+    """Return the ranks that a verdict blames; None without a verdict."""
+    return None if verdict is None else [one.rank for one in verdict.culprits]
+
+
+def rank(snapshot: Snapshot, number: int) -> RankState:
+    """Return the state of one rank."""
+    return next(state for state in snapshot.ranks if state.rank == number)
+
+
+def gloo(*entries: dict[str, Any]) -> Any:
+    """A gloo dump: never another state than scheduled, members under the empty name."""
+    plain = [one | {"state": "scheduled"} for one in entries]
+    for one in plain:
+        one["profiling_name"] = one["profiling_name"].replace("nccl", "gloo")
+    return dump(*plain, pg_config={"": {"name": "", "desc": "", "ranks": "[0, 1, 2, 3]"}})

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from recorded import dump, entry, started
-from unstuck.diagnose.verdict import diagnose
+from unstuck.diagnose.diagnose import diagnose
 from unstuck.errors import DumpError
-from unstuck.explain.advice import advise
-from unstuck.observe.dumps.notes import notes
-from unstuck.observe.dumps.read import read
-from unstuck.observe.dumps.state import make_snapshot
+from unstuck.explain.advice.advice import advise
+from unstuck.observe.dumps.files import read
+from unstuck.observe.dumps.gaps import notes
+from unstuck.observe.dumps.to_snapshot import make_snapshot
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "dumps"
 FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

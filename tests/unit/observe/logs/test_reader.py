@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from unstuck.errors import LogUnreadableError
-from unstuck.model.log import LogFact
+from unstuck.model.logs import LogFact
+from unstuck.observe.logs.files.sources import find
+from unstuck.observe.logs.find.literals import Literal
 from unstuck.observe.logs.reader import Found, Reader, Reading
-from unstuck.observe.logs.scan import Literal
-from unstuck.observe.logs.sources import find
 
 ANCHORS = [Literal(b"op timed out:"), Literal(b"OpType=")]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from children import PAGE, Child, child, rank_env, until
-from unstuck.observe.node import procfs, stacks
+from unstuck.observe.node import stacks
+from unstuck.observe.node.process import procfs
 from unstuck.observe.probe.page import PageReader
 
 SIGNAL = int(signal.SIGRTMIN + 5)

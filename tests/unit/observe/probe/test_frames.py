@@ -92,3 +92,30 @@ def test_deep_library_stack_keeps_its_innermost_frames_the_users_and_what_that_c
     assert [frame[2] for frame in found] == [*innermost, "deepcopy", "copy_deep"]
     assert found[-2][0] == copy.__file__
     assert [frame[3] for frame in found] == [False] * 7 + [True]
+
+
+def test_exception_is_seen_while_its_cleanup_runs():
+    seen: list[str] = []
+    try:
+        try:
+            raise KeyError("label")
+        finally:
+            seen.append(frames.handled_by(threading.get_ident()))
+    except KeyError:
+        seen.append(frames.handled_by(threading.get_ident()))
+    assert seen == ["KeyError: label"] * 2
+    assert frames.handled_by(threading.get_ident()) == ""
+
+
+def test_no_code_of_the_exception_runs():
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise AssertionError
+
+    def fail() -> None:
+        raise Odd(1)
+
+    try:
+        fail()
+    except Odd:
+        assert frames.handled_by(threading.get_ident()) == "Odd"

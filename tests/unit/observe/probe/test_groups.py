@@ -54,7 +54,7 @@ def _behind(pair: Pair) -> int:
 
 def test_last_operations_of_each_group_are_few_and_the_newest(pair: Pair):
     pair.both("[dist.all_reduce(torch.ones(7)) for _ in range(12)] and None")
-    pair.ranks[0].do("from unstuck.observe.probe.start import _probe")
+    pair.ranks[0].do("from unstuck.script.start import _probe")
     last = pair.ranks[0].do("_probe.beat._groups.last_operations()")
     mine = [entry for entry in last if entry["process_group"][0] == "0"]
     assert [entry["input_sizes"] for entry in mine] == [[[7]]] * 8

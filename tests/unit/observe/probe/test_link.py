@@ -106,7 +106,7 @@ def test_answer_that_never_ends_is_cut_off(
 def test_subscriber_hears_and_finds_the_next_agent(path: str):
     heard: queue.Queue[dict[str, Any]] = queue.Queue()
     first = Fake(path, b'{"subscribed": "verdicts"}\n', b'{"verdict": 1}\n')
-    subscription = link.subscribe("verdicts", heard.put, at=path)
+    subscription = link.Subscription("verdicts", heard.put, at=path)
     try:
         assert heard.get(timeout=5) == {"verdict": 1}
         first.close()
@@ -129,7 +129,7 @@ def test_subscriber_that_fails_goes_on(path: str, agents: list[Fake]):
         raise KeyError("the user's own mistake")
 
     agents.append(Fake(path, b'{"subscribed": "peers"}\n', b'{"n": 1}\n', b"[2]\n", b'{"n": 3}\n'))
-    subscription = link.subscribe("peers", hear, at=path)
+    subscription = link.Subscription("peers", hear, at=path)
     assert [heard.get(timeout=5), heard.get(timeout=5)] == [{"n": 1}, {"n": 3}]
     subscription.close()
 
@@ -138,7 +138,7 @@ def test_fork_asks_for_itself_and_lets_go_of_its_parents_subscription(path: str)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(4)
-        subscription = link.subscribe("verdicts", lambda _: None, at=path)
+        subscription = link.Subscription("verdicts", lambda _: None, at=path)
         ours, _ = listener.accept()
         ours.makefile().readline()
         ours.sendall(b'{"subscribed": "verdicts"}\n')

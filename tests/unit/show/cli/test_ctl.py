@@ -97,8 +97,8 @@ def test_status_says_how_things_stand(
     agent({"said": "", "learned": 3.0, "controls": controls})
     main(["ctl", "status"])
     assert capsys.readouterr().out.splitlines() == [
-        "paused for 50 s more: deaths are named, stalls are not",
-        "patience: 60 s (3 s, learned)",
+        "paused for another 50 s: deaths are reported, stalls are not",
+        "patience: 60 s (learned: 3 s)",
         "section save: 600 s",
     ]
     main(["ctl", "status", "--json"])
@@ -142,7 +142,7 @@ def test_no_job_at_all(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["ctl", "status"]) == 2
-    assert "no job runs below runs/" in capsys.readouterr().err
+    assert "no job is running below runs/" in capsys.readouterr().err
 
 
 def test_an_agent_that_does_not_answer(
@@ -157,9 +157,9 @@ def test_an_agent_that_does_not_answer(
     ("arguments", "word"),
     [
         (["set"], "nothing to set"),
-        (["set", "--patience", "long"], "--patience long is no duration"),
+        (["set", "--patience", "long"], "--patience long is not a duration"),
         (["set", "--section", "save"], "is not NAME=TIME"),
-        (["pause", "--for", "0"], "0 is no duration"),
+        (["pause", "--for", "0"], "--for 0 is not a duration"),
     ],
 )
 def test_nonsense_is_refused_before_anybody_is_asked(

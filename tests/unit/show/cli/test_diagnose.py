@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from unstuck.collect import bundle
-from unstuck.model.rank import GroupProgress, Process, RankState
+from unstuck.model.rank import GroupProgress, Phase, Process, ProcessState, RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence, Culprit, Verdict
 from unstuck.show.cli.main import main
@@ -21,9 +21,9 @@ def state(rank: int, process_state: str) -> RankState:
     return RankState(
         rank=rank,
         host="node7",
-        process=Process(pid=4710 + rank, state=process_state),
+        process=Process(pid=4710 + rank, state=ProcessState(process_state)),
         world_size=2,
-        phase="run",
+        phase=Phase.RUN,
         beat_age=60.0 if stopped else 0.1,
         stalled_for=60.0,
         in_flight=not stopped,

@@ -49,7 +49,7 @@ def test_what_was_missing_stands_beside_the_verdict_and_in_it(tmp_path: Path, ca
 
     captured = capsys.readouterr()
     assert "trace_3 is refused" in captured.err
-    assert "no dump could be used of 1 of 4 ranks: rank 3" in captured.err
+    assert "no usable dump of 1 of 4 ranks: rank 3" in captured.err
     verdict = json.loads(captured.out)["verdict"]
     assert [one["rank"] for one in verdict["culprits"]] == [2]
     assert any("is refused" in item["text"] for item in verdict["evidence"])

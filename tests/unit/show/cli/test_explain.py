@@ -19,7 +19,7 @@ def test_a_problem_exits_with_1_and_names_the_ranks_the_lines_and_the_record(
     path.write_text(BARRIER)
     assert main(["explain", str(path)]) == 1
     out = capsys.readouterr().out
-    assert "ranks  2,3: each did not come" in out
+    assert "ranks  2,3: each did not arrive" in out
     assert f"{path}:2  (root)" in out.replace("\n           ", "")
     assert "unstuck kb show gloo/monitored-barrier" in " ".join(out.split())
     assert out.isascii()
@@ -55,7 +55,7 @@ def test_a_file_that_may_not_be_read_exits_with_2(
     def refuse(*_args: object, **_more: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("unstuck.observe.logs.reading.Path.open", refuse)
+    monkeypatch.setattr("unstuck.observe.logs.files.chunks.Path.open", refuse)
     assert main(["explain", str(path)]) == 2
     assert "Permission denied" in capsys.readouterr().err
 

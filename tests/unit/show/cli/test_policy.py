@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.act import exclude
-from unstuck.act.exclude import Excluded
+from unstuck.act.steps import exclude
+from unstuck.act.steps.exclude import Excluded
 from unstuck.model.verdict import Cause
 from unstuck.show.cli.main import main
 

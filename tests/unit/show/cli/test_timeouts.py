@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from scenes import job
-from unstuck.collect import bundle, settings
-from unstuck.diagnose.knobs import live
-from unstuck.model.knob import SCHEMA
+from unstuck.collect import bundle, timeouts_file
+from unstuck.diagnose.timeouts import live
 from unstuck.model.snapshot import Snapshot
+from unstuck.model.timeouts import SCHEMA
 from unstuck.show.cli.main import main
 
 SCRIPT = """
@@ -40,7 +40,7 @@ def snapshot() -> Snapshot:
 def run_directory(name: str) -> Path:
     path = Path("runs") / name
     path.mkdir(parents=True)
-    settings.write(path, replace(live.read(snapshot()), source=f"2 ranks of {name}"))
+    timeouts_file.write(path, replace(live.read(snapshot()), source=f"2 ranks of {name}"))
     (path / "unstuck.json").write_text(json.dumps({"command": ["torchrun", "train.py"]}))
     return path
 
@@ -59,7 +59,7 @@ def test_without_a_path_the_newest_run_is_shown(capsys: pytest.CaptureFixture[st
     run_directory("old")
     new = run_directory("new")
     later = new.stat().st_mtime + 60
-    os.utime(new / settings.NAME, (later, later))
+    os.utime(new / timeouts_file.NAME, (later, later))
     main(["timeouts"])
     assert "2 ranks of new" in capsys.readouterr().out
 
@@ -72,7 +72,7 @@ def test_an_incident_has_them_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_command_is_read_and_not_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeouts", "--", "torchrun", "--nproc-per-node", "2", "train.py"]) == 0
-    assert "nothing contradicts" in capsys.readouterr().out
+    assert "no setting conflicts" in capsys.readouterr().out
     assert main(["timeouts", "torchrun", "--rdzv-conf", "timeout=9", "train.py"]) == 1
 
 
@@ -97,7 +97,7 @@ def test_the_environment_alone(
 
 def test_where_no_run_told_any_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeouts"]) == 0
-    assert "the environment, as no run below runs/ has told any" in capsys.readouterr().out
+    assert "the environment, as no run below runs/ has reported any" in capsys.readouterr().out
 
 
 def test_what_nobody_can_see_may_be_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,11 +111,11 @@ def test_what_nobody_can_see_may_be_said(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["nonsense"], "no run directory and no command nonsense"),
-        (["--wrong"], "no option --wrong"),
-        (["--limit", "soon"], "soon is no duration"),
+        (["nonsense"], "nonsense is neither a run directory nor a command"),
+        (["--wrong"], "no such option: --wrong"),
+        (["--limit", "soon"], "soon is not a duration"),
         (["--env", "runs"], "--env"),
-        (["."], "no rank has told its timeouts"),
+        (["."], "no rank has reported its timeouts"),
     ],
 )
 def test_nonsense_is_refused_with_a_word_that_helps(

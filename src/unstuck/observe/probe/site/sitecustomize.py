@@ -21,7 +21,7 @@ WATCHED = "torch.distributed.distributed_c10d"
 
 
 class _Loader:
-    """Runs the module's own loader, then tells the probe that the module is there."""
+    """Runs the module's own loader, then starts the probe."""
 
     def __init__(self, inner: "Loader") -> None:
         self.inner = inner
@@ -61,7 +61,7 @@ class _Finder:
 def _start_probe(module: "ModuleType") -> None:
     try:
         _make_importable()
-        from unstuck.observe.probe.start import start
+        from unstuck.script.start import start
 
         start(module)
     except BaseException as error:
@@ -112,7 +112,7 @@ def _guard() -> None:
         return
     try:
         _make_importable()
-        from unstuck.observe.probe.guard import stand_before
+        from unstuck.script.respawn import stand_before
     except Exception as error:
         _complain(error)
         return

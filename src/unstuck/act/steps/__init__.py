@@ -1,0 +1,1 @@
+"""The steps of a plan, one a file: wait, checkpoint, restart, exclude, stop, notify."""

@@ -1,0 +1,1 @@
+"""The agent: one process per node, beside the ranks."""

@@ -1,0 +1,1 @@
+"""The hub: one process per job, which gathers what the agents send."""

@@ -1,0 +1,1 @@
+"""Ranks that have ended: which one was first, why, and who only followed."""

@@ -1,0 +1,1 @@
+"""Hosts that are silent, cut off, or back again."""

@@ -1,0 +1,1 @@
+"""Slow, not stuck: stragglers, and hosts that starve them."""

@@ -1,0 +1,1 @@
+"""What a living rank that others wait for is doing instead."""

@@ -1,0 +1,1 @@
+"""Who waits for whom, and where the waiting ends."""

@@ -1,0 +1,1 @@
+"""What the rooms of `unstuck.dist` share: limits, groups, sockets, and unfinished operations."""

@@ -1,0 +1,1 @@
+"""Leaving a process group without a hang, and making a new one from its survivors."""

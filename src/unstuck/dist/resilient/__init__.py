@@ -1,0 +1,1 @@
+"""`@unstuck.resilient`: the survivors of a loss continue in the same processes."""

@@ -1,1 +1,0 @@
-"""The texts of advice: one function a cause, one file a family of causes."""

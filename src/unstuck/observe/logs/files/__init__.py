@@ -1,0 +1,1 @@
+"""Which files to read, and their bytes in chunks."""

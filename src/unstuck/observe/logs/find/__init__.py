@@ -1,0 +1,1 @@
+"""What to look for in a line: literals, templates, phases."""

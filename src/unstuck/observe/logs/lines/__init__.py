@@ -1,0 +1,1 @@
+"""Lines: prefixes, tracebacks, and lines that a terminal has wrapped."""

@@ -1,0 +1,1 @@
+"""One process as the kernel shows it: /proc, control groups, pressure, connections."""

@@ -1,0 +1,1 @@
+"""What a training script can use, and what runs inside a rank beside it."""

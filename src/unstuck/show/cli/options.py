@@ -1,0 +1,36 @@
+"""What several commands share: exit codes, options, and how JSON is printed."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+FOUND = 1
+"""Exit code: a problem was found."""
+NOTHING = 0
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+lang_option = click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", help="Language of the report."
+)
+kb_option = click.option(
+    "--kb",
+    "extra",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A directory with records of your own. May be repeated.",
+)
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file with the [policy] table. [default: ./unstuck.toml if it exists]",
+)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    import msgspec
+
+    encoded = msgspec.json.encode(value, enc_hook=str)
+    click.echo(msgspec.json.format(encoded, indent=2).decode())
