@@ -21,5 +21,7 @@ def own_exception(job: Job, state: RankState) -> RankState:
 
     A script may train inside an `except` from its first line on: then all ranks do.
     """
-    others = (one.handling for one in job.live if one.rank != state.rank)
-    return replace(state, handling="") if state.handling in set(others) else state
+    if not state.handling:
+        return state
+    shared = any(one.handling == state.handling and one.rank != state.rank for one in job.live)
+    return replace(state, handling="") if shared else state

@@ -22,8 +22,17 @@ def test_this_process():
     assert found is not None
     assert (found.state, found.parent) == ("R", os.getppid())
     assert found.rss > 1 << 20
-    assert procfs.thread_cpu(os.getpid()) == pytest.approx(time.process_time(), abs=2.0)
     assert procfs.exit_code(os.getpid()) is None
+
+
+def test_cpu_time_is_that_of_the_main_thread(tmp_path: Path):
+    spin = "t = time.thread_time() + 0.5\nwhile time.thread_time() < t: pass\n"
+    other = "w = threading.Thread(target=sum, args=(range(1 << 24),)); w.start(); w.join()\n"
+    with child(tmp_path, "import threading, time\n" + spin + other) as busy:
+        busy.do("1")
+        alone = float(busy.do("__import__('time').thread_time()"))
+
+        assert procfs.thread_cpu(busy.pid) == pytest.approx(alone, abs=0.1)
 
 
 def test_command_name_with_brackets_and_blanks(tmp_path: Path):
