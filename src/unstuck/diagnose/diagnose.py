@@ -1,33 +1,72 @@
-"""A snapshot in; a verdict, or the wish for more evidence, out."""
+"""A snapshot in; a verdict, or the wish for more evidence, out.
+
+A rule that raises is skipped: what it would have said is missing, and the rules below it still
+speak. The diagnosis names it, so that whoever shows the verdict can ask for a bug report.
+"""
+
+import traceback
+from collections.abc import Sequence
 
 from unstuck.diagnose.ask import ask_for
 from unstuck.diagnose.case import Case
 from unstuck.diagnose.job.standing import survey
-from unstuck.diagnose.ladder import LADDER
+from unstuck.diagnose.ladder import LADDER, Rule
 from unstuck.diagnose.write import write_verdict
+from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
-from unstuck.model.verdict import Cause, Diagnosis
+from unstuck.model.verdict import BrokenRule, Cause, Diagnosis, Verdict
 
 LOST = (Cause.NODE_FAILURE, Cause.NETWORK_PARTITION)
 """What is reported during a pause too, beside deaths: whoever asked for one may stop ranks in a
 debugger, but loses no node on purpose."""
+_LONGEST_TRACE = 4000
 
 
-def diagnose(snapshot: Snapshot) -> Diagnosis:
+def diagnose(snapshot: Snapshot, ladder: Sequence[Rule] = LADDER) -> Diagnosis:
     """Judge a snapshot: go down the ladder until a rule speaks.
 
     Example:
         >>> diagnose(Snapshot(taken_at=0.0)).verdict is None
         True
     """
-    case = Case(survey(snapshot))
+    broken: list[BrokenRule] = []
+    try:
+        case = Case(survey(snapshot))
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not end the watching
+        return Diagnosis(broken=(note_broken("the survey of the job", error),))
     paused = snapshot.controls.paused_left > 0
-    for rule in LADDER:
-        found = rule.find(case)
-        if found is None:
+    for rule in ladder:
+        try:
+            found = rule.find(case)
+            verdict = write_verdict(snapshot, found) if found else None
+        except Exception as error:  # noqa: BLE001 - see above
+            broken.append(note_broken(rule.name, error))
             continue
-        verdict = write_verdict(snapshot, found) if found else None
-        if rule.living and paused:
-            return Diagnosis(verdict if verdict and verdict.cause in LOST else None)
-        return Diagnosis(verdict, ask_for(case) if rule.living else ())
-    return Diagnosis() if paused else Diagnosis(requests=ask_for(case))
+        if found is not None:
+            return _answer(case, rule, verdict, broken, paused=paused)
+    return Diagnosis(requests=() if paused else _ask(case, broken), broken=tuple(broken))
+
+
+def _answer(
+    case: Case, rule: Rule, verdict: Verdict | None, broken: list[BrokenRule], *, paused: bool
+) -> Diagnosis:
+    if rule.living and paused:
+        lost = verdict if verdict and verdict.cause in LOST else None
+        return Diagnosis(lost, broken=tuple(broken))
+    requests = _ask(case, broken) if rule.living else ()
+    return Diagnosis(verdict, requests, tuple(broken))
+
+
+def _ask(case: Case, broken: list[BrokenRule]) -> tuple[EvidenceRequest, ...]:
+    try:
+        return ask_for(case)
+    except Exception as error:  # noqa: BLE001 - see above
+        broken.append(note_broken("what else to look at", error))
+        return ()
+
+
+def note_broken(rule: str, error: Exception) -> BrokenRule:
+    """Describe a part that raised; the tests replace this by one that raises."""
+    trace = "".join(traceback.format_exception(error))[-_LONGEST_TRACE:]
+    text = f"{type(error).__name__}: {error}"[:200]
+    return BrokenRule(rule, text, trace)

@@ -2,15 +2,17 @@
 
 from msgspec import Struct
 
+from unstuck.model.bounds import Number
+
 
 class Controls(Struct, frozen=True, omit_defaults=True):
     """How patient diagnosis should be at this moment."""
 
-    paused_left: float = 0.0
+    paused_left: Number = 0.0
     """Seconds until stalls are judged again; 0: they are. Deaths are named all the same."""
-    resumed_for: float | None = None
+    resumed_for: Number | None = None
     """Seconds since stalls are judged again, just after a pause: nothing was looked at in it."""
-    patience: float = 0.0
+    patience: Number = 0.0
     """Seconds that replace the learned patience; 0: learned."""
-    sections: dict[str, float] = {}
+    sections: dict[str, Number] = {}
     """Seconds that replace the deadline of a section, by its name."""

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from unstuck.model.bounds import Number, Whole
+
 
 class KernelWait(StrEnum):
     """What a thread waits for, by the kernel function that it sleeps in."""
@@ -62,13 +64,13 @@ def kernel_wait(function: str) -> KernelWait:
 class Neighbour(Struct, frozen=True, omit_defaults=True):
     """Another process of the host that a rank may wait for."""
 
-    pid: int
+    pid: Whole
     name: str = ""
     state: str = "?"
     """The letter of /proc: R S D T t Z X."""
     waits: tuple[str, ...] = ()
     """The kernel functions its threads sleep in, each once; empty where one of them runs."""
-    cpu: float | None = None
+    cpu: Number | None = None
     """Cores that all its threads used since the last look; None at the first."""
 
 
@@ -84,5 +86,5 @@ class HostWait(Struct, frozen=True, omit_defaults=True):
     """Who holds the lock, has the other end of the pipe, or is the child."""
     children: tuple[Neighbour, ...] = ()
     """All child processes of the rank, also those it does not wait for."""
-    cpu: float | None = None
+    cpu: Number | None = None
     """Cores that all threads of the rank itself used since the last look; None at the first."""

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from unstuck.model.bounds import Number, Rank, Whole
+
 
 class Act(StrEnum):
     """What an order asks for."""
@@ -21,23 +23,23 @@ class Act(StrEnum):
 class Target(Struct, frozen=True):
     """One process of one rank; both must match, so that no other process is ever hit."""
 
-    rank: int
-    pid: int
+    rank: Rank
+    pid: Whole
 
 
 class Order(Struct, frozen=True, omit_defaults=True):
     """One order; agents that were not started with a policy that acts do not obey it."""
 
-    number: int
+    number: Whole
     act: Act
     targets: tuple[Target, ...] = ()
-    culprits: tuple[int, ...] = ()
+    culprits: tuple[Rank, ...] = ()
     verdict: str = ""
     """As JSON (`unstuck.verdict/1`)."""
     summary: str = ""
     """The verdict in one sentence."""
-    seconds: float = 0.0
-    code: int = 0
+    seconds: Number = 0.0
+    code: Whole = 0
     addresses: tuple[str, ...] = ()
     """Of the job's hosts: connections to them are connections between ranks."""
     hosts: tuple[str, ...] = ()

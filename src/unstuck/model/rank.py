@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from unstuck.model.bounds import AnyRank, Number, Rank, Ranks, Whole
 from unstuck.model.neighbour import HostWait
 
 
@@ -51,7 +52,7 @@ class CodeLine(Struct, frozen=True, omit_defaults=True):
     """One frame of a Python stack; `text` is the source line where it could be read."""
 
     file: str
-    line: int
+    line: Whole
     function: str
     text: str = ""
     user: bool = False
@@ -62,14 +63,14 @@ class Operation(Struct, frozen=True, omit_defaults=True):
     """One collective as the flight recorder wrote it down."""
 
     group: str
-    number: int
+    number: Whole
     op: str
     sizes: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
-    age: float = 0.0
+    age: Number = 0.0
     """Seconds since it was issued."""
     done: bool = False
-    root: int = -1
+    root: AnyRank = -1
     """Global rank of the root of a broadcast, reduce, gather or scatter; -1: none or unknown."""
 
 
@@ -79,11 +80,11 @@ class PointToPoint(Struct, frozen=True, omit_defaults=True):
     kind: str
     """`send` or `recv`."""
     group: str
-    peer: int
+    peer: AnyRank
     """Global rank of the other side; -1 for a receive from anybody."""
-    ordinal: int
-    tag: int = 0
-    age: float = 0.0
+    ordinal: Whole
+    tag: Whole = 0
+    age: Number = 0.0
 
 
 class GroupProgress(Struct, frozen=True, omit_defaults=True):
@@ -95,15 +96,15 @@ class GroupProgress(Struct, frozen=True, omit_defaults=True):
     """
 
     name: str
-    ranks: tuple[int, ...]
+    ranks: tuple[Rank, ...]
     """Global ranks of all members."""
-    enqueued: int
-    completed: int
+    enqueued: Whole
+    completed: Whole
     description: str = ""
     backend: str = ""
     pending: tuple[Operation, ...] = ()
     recent: tuple[Operation, ...] = ()
-    timeout: float = 0.0
+    timeout: Number = 0.0
     """Seconds that its operations may take, as torch has it; 0 if not known."""
 
     def with_operations(
@@ -123,24 +124,24 @@ class GroupProgress(Struct, frozen=True, omit_defaults=True):
 class Process(Struct, frozen=True, omit_defaults=True):
     """The operating system's view of a rank's process and its main thread."""
 
-    pid: int
+    pid: Whole
     state: ProcessState = ProcessState.OTHER
     waits_in: str = ""
     """Kernel function the main thread sleeps in (/proc wchan), where readable."""
-    cpu: float = 0.0
+    cpu: Number = 0.0
     """Share of one core that the main thread used since the last look, 0 to 1."""
-    delayed: float = 0.0
+    delayed: Number = 0.0
     """Share of the last seconds in which the main thread was runnable and had no core."""
-    throttled: float = 0.0
+    throttled: Number = 0.0
     """Share of the last seconds in which its cgroup was held back by its cpu limit."""
     cores: tuple[int, ...] = ()
     """The cores its main thread may use, where not all of the host's."""
-    rss: int = 0
-    exit_code: int | None = None
+    rss: Whole = 0
+    exit_code: Whole | None = None
     """0 and up: exit status; below 0: minus the signal; None: alive, or unknown."""
-    gone_for: float | None = None
+    gone_for: Number | None = None
     """Seconds since the process ended; None while it lives."""
-    oom_kills: int = 0
+    oom_kills: Whole = 0
     """Kills by the out-of-memory killer in this rank's cgroup since the job began."""
 
 
@@ -149,7 +150,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
     type: str
     message: str
-    age: float
+    age: Number
     at: CodeLine | None = None
 
 
@@ -157,22 +158,22 @@ class LongPlace(Struct, frozen=True, omit_defaults=True):
     """A line, function or section at which the rank has been long without a sign of progress."""
 
     place: str
-    visits: int
-    longest: float
+    visits: Whole
+    longest: Number
 
 
 class Pace(Struct, frozen=True, omit_defaults=True):
     """How long this rank usually goes between two signs of progress, by its own doing."""
 
-    gaps: int = 0
-    typical: float = 0.0
-    longest: float = 0.0
+    gaps: Whole = 0
+    typical: Number = 0.0
+    longest: Number = 0.0
     """At the places that it comes to all the time; others are in `places`."""
-    waited: float = 0.0
+    waited: Number = 0.0
     """The longest that one of its operations was in flight."""
-    step: float = 0.0
+    step: Number = 0.0
     """Typical seconds from one step to the next; 0 where steps are not counted."""
-    first: float = 0.0
+    first: Number = 0.0
     """The longest gap of the first few operations, while everything warms up."""
     places: tuple[LongPlace, ...] = ()
 
@@ -180,34 +181,34 @@ class Pace(Struct, frozen=True, omit_defaults=True):
 class Tempo(Struct, frozen=True, omit_defaults=True):
     """Where the time of a moving rank goes, over the last steps."""
 
-    steps: int = 0
+    steps: Whole = 0
     """How many steps this covers; 0 while there are too few to say."""
-    step: float = 0.0
+    step: Number = 0.0
     """Typical seconds a step takes."""
-    own: float = 0.0
+    own: Number = 0.0
     """Typical seconds of a step outside collectives: what this rank itself needs."""
-    error: float = 0.0
+    error: Number = 0.0
     """How far that may be off by chance (standard error): it differs from step to step."""
-    usual_own: float = 0.0
+    usual_own: Number = 0.0
     """The same over the job's longer past, to tell what is new."""
-    delayed: float | None = None
+    delayed: Number | None = None
     """Seconds of a step in which its main thread was runnable and had no core; None: not told."""
-    disk: float = 0.0
+    disk: Number = 0.0
     """Seconds of a step in which its main thread waited in the kernel, as for a disk (state D)."""
     unit: str = "step"
     """What is counted: `step`, or `collective` in a job that takes no optimizer steps."""
-    changed_for: float = 0.0
+    changed_for: Number = 0.0
     """Seconds since its own time left the usual; 0 while it has not."""
     place: CodeLine | None = None
     """The line of the script in which most of the own time passes, and its share of it; of a rank
     that became slow, the line that takes most more than before."""
-    place_share: float = 0.0
+    place_share: Number = 0.0
 
 
 class RankSettings(Struct, frozen=True, omit_defaults=True):
     """What this rank's timeouts were set by, as its probe read it after init."""
 
-    store: float = 0.0
+    store: Number = 0.0
     """Seconds that a call of the job's key-value store may take; 0 if not known."""
     env: dict[str, str] = {}
     """The variables that torch, NCCL, the launcher or the scheduler would read, where set."""
@@ -216,31 +217,31 @@ class RankSettings(Struct, frozen=True, omit_defaults=True):
 class RankState(Struct, frozen=True, omit_defaults=True):
     """Everything the verdict may use about one rank."""
 
-    rank: int
+    rank: Rank
     host: str
     process: Process
     attempt: str = ""
     """Names the restart this process belongs to; equal on all nodes."""
-    restarts: int = 0
+    restarts: Whole = 0
     """How often this node's launcher has restarted its ranks."""
-    age: float = 0.0
+    age: Number = 0.0
     """Since the process started."""
-    world_size: int = 0
-    local_rank: int = 0
+    world_size: Ranks = 0
+    local_rank: Whole = 0
     unobserved: str = ""
     """Why the inside of this rank cannot be seen; empty when it can."""
     phase: Phase = Phase.START
-    step: int = 0
+    step: Whole = 0
     sections: tuple[str, ...] = ()
-    section_left: float | None = None
+    section_left: Number | None = None
     """Seconds until the section's own deadline, below 0 when overdue; None without one."""
-    beat_age: float = 0.0
+    beat_age: Number = 0.0
     """Since the helper thread last ran: large when the GIL is held or the process stopped."""
-    stalled_for: float = 0.0
+    stalled_for: Number = 0.0
     """Since the last sign of progress (step, section, collective, send or receive)."""
     places: tuple[str, ...] = ()
     """Where it has been since then: its own line of code, its function, its section."""
-    lines: int = 0
+    lines: Whole = 0
     """At how many lines of the script it was seen since then: few in a wait or a tight loop."""
     in_flight: bool = False
     """Some collective or point-to-point operation was issued and has not completed."""
@@ -255,7 +256,7 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     rank that destroyed its groups, those it did that from. None if not known."""
     route: tuple[CodeLine, ...] = ()
     """The calls of the script that led to where the main thread is, outermost first."""
-    left_for: float | None = None
+    left_for: Number | None = None
     """Since it destroyed its process groups for good; None if it did not."""
     store: str = ""
     """Who hosts the job's key-value store: `launcher` or `rank 0`."""
@@ -269,15 +270,15 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     or `native`, one that runs no Python code; empty if not known."""
     handling: str = ""
     """The exception that the main thread is handling, as in a `finally` that cleans up."""
-    exit_asked: int | None = None
+    exit_asked: Whole | None = None
     """The code that its script gave to sys.exit, known before the process has ended."""
-    recorder_age: float | None = None
+    recorder_age: Number | None = None
     """Since the recorder was last read in full; None if it was not."""
-    stack_age: float | None = None
+    stack_age: Number | None = None
     """Since a stack was last taken from outside; None if it was not."""
     hook: str = ""
     """Of its `@unstuck.on_stall` hooks: `ready`, `running`, `done`, `failed`; empty: none."""
-    hook_seconds: float = 0.0
+    hook_seconds: Number = 0.0
     """How long they may take by their own word; 0: they do not say."""
     gil_held: bool = False
     """The rank's C++ server answers while its Python threads cannot run."""

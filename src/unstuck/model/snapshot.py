@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from unstuck.model.bounds import Moment, Number, Ranks, Whole
 from unstuck.model.controls import Controls
 from unstuck.model.frame import NodeReport
 from unstuck.model.rank import RankState
@@ -16,28 +17,28 @@ class NodeState(NodeReport, frozen=True, omit_defaults=True):
 
     node: str
     host: str
-    silent_for: float = 0.0
+    silent_for: Number = 0.0
     """Since its last frame arrived."""
     disconnected: bool = False
     """Its connection was closed by the other side: the agent died, but its host answered."""
     kernel_answers: bool = False
     """It is silent, but its kernel acknowledges what is sent: only its processes do not run."""
-    steady_for: float | None = None
+    steady_for: Number | None = None
     """For how long its frames had arrived without a gap when the last one did."""
-    suspect_after: float = SILENT_AFTER
+    suspect_after: Number = SILENT_AFTER
     """A silence longer than this is unusual for it: learned from how its frames arrived."""
 
 
 class Snapshot(Struct, frozen=True, omit_defaults=True):
     """All nodes and all ranks of the newest attempt, merged from the last frames."""
 
-    taken_at: float
+    taken_at: Moment
     """Unix time by the hub's clock."""
     nodes: tuple[NodeState, ...] = ()
     ranks: tuple[RankState, ...] = ()
-    attempt: int = 0
+    attempt: Whole = 0
     """0 for the first start, then one more for every restart seen."""
-    world_size: int = 0
+    world_size: Ranks = 0
     hub: str = ""
     """The host on which this was put together."""
     controls: Controls = Controls()

@@ -159,8 +159,21 @@ class VerdictFile(Struct, frozen=True):
     schema: str = SCHEMA
 
 
+class BrokenRule(Struct, frozen=True):
+    """A part of diagnosis that raised: a bug in unstuck, and no reason to judge nothing."""
+
+    rule: str
+    """Its name in the ladder."""
+    error: str
+    """The exception in one line."""
+    trace: str = ""
+    """Where it arose, for a bug report."""
+
+
 class Diagnosis(Struct, frozen=True):
     """What `diagnose` returns: a verdict if there is one, and what else it wants to see."""
 
     verdict: Verdict | None = None
     requests: tuple[EvidenceRequest, ...] = field(default=())
+    broken: tuple[BrokenRule, ...] = ()
+    """What could not be judged; the rest was."""

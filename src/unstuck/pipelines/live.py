@@ -37,6 +37,7 @@ from unstuck.model.action import Action
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
+from unstuck.pipelines.own_bugs import OwnBugs
 from unstuck.pipelines.run_record import RunRecord
 
 
@@ -58,6 +59,7 @@ class Pipeline:
         self._ledger = Ledger(run / "ledger.jsonl")
         self._record = RunRecord(run)
         self._incidents = Incidents()
+        self.bugs = OwnBugs(run, command)
         self._reports = Reports(run, command, host, as_json=as_json)
         self._steering = Steering(run / "controls.json")
         self._last: Snapshot | None = None
@@ -73,6 +75,7 @@ class Pipeline:
         self._last = snapshot
         self._record.note(snapshot)
         diagnosis = diagnose(snapshot)
+        self.bugs.note(diagnosis.broken, snapshot)
         verdict = diagnosis.verdict
         if verdict is None or verdict.slowdown:
             self._close_stall(snapshot)
@@ -176,7 +179,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     command = shlex.split(options.command)
     pipeline = Pipeline(options.run, command, options.host, as_json=options.json)
-    hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), pipeline.judge, options.host)
+    judge = pipeline.bugs.guard(pipeline.judge)
+    hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), judge, options.host)
     pipeline.connect(hub)
     if orders := instructions.read(options.recovery):
         pipeline.act_by(orders)

@@ -15,7 +15,7 @@ from unstuck.diagnose.diagnose import diagnose
 from unstuck.diagnose.text import ranks_text
 from unstuck.errors import UsageError
 from unstuck.explain.advice.advice import advise
-from unstuck.model.verdict import Evidence, Verdict
+from unstuck.model.verdict import Diagnosis, Evidence, Verdict
 from unstuck.observe.dumps import files, gaps, to_snapshot
 
 
@@ -52,11 +52,11 @@ def _are_dumps(path: Path) -> bool:
 def from_bundle(path: Path) -> Judged:
     """Diagnose the snapshot in a bundle, and note where the stored verdict was another one."""
     incident = bundle.read(path)
-    fresh = diagnose(incident.snapshot).verdict
-    notes = ()
+    diagnosis = diagnose(incident.snapshot)
+    fresh, notes = diagnosis.verdict, _broken(diagnosis)
     if _answer(fresh) != _answer(incident.verdict):
         stored_by = incident.about.get("unstuck", "of unknown version")
-        notes = (
+        notes += (
             f"this verdict differs from the stored one ({_short(incident.verdict)}); "
             f"stored by unstuck {stored_by}, read by {__version__}",
         )
@@ -69,11 +69,20 @@ def from_dumps(paths: Sequence[Path]) -> Judged:
     reading = files.read(paths)
     snapshot = to_snapshot.make_snapshot(reading)
     missing = gaps.notes(reading, snapshot)
-    fresh = diagnose(snapshot).verdict
+    diagnosis = diagnose(snapshot)
+    fresh = diagnosis.verdict
     verdict = advise(replace(fresh, evidence=fresh.evidence + missing)) if fresh else None
     count = len({dump.rank for dump in reading.dumps})
     source = "the dump of 1 rank" if count == 1 else f"the dumps of {count} ranks"
-    return Judged(verdict, source, None, tuple(map(_note, missing)))
+    return Judged(verdict, source, None, _broken(diagnosis) + tuple(map(_note, missing)))
+
+
+def _broken(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Say what could not be judged, which is a bug in unstuck."""
+    return tuple(
+        f"a bug in unstuck: {one.rule!r} failed ({one.error}) and is left out; please report it"
+        for one in diagnosis.broken
+    )
 
 
 def _note(gap: Evidence) -> str:

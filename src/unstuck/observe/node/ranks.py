@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from unstuck.model.bounds import bounded
 from unstuck.model.neighbour import HostWait
 from unstuck.model.rank import (
     CodeLine,
@@ -34,7 +35,11 @@ from unstuck.observe.node.tempo import TempoMeter
 from unstuck.observe.probe.page import Page, PageReader
 
 _JUST_NOW = 5.0
-_NOT_UNDERSTOOD = (AttributeError, LookupError, TypeError, ValueError)
+_NOT_UNDERSTOOD = (
+    AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError
+)  # fmt: skip
+_state_encoder = msgspec.msgpack.Encoder()
+_state_decoder = msgspec.msgpack.Decoder(RankState)
 
 
 class RankWatcher:
@@ -184,10 +189,11 @@ class RankWatcher:
     def look(self, now: float) -> RankState:
         """Return the rank's whole state, as the page and /proc show it.
 
-        A page that another version of unstuck wrote makes its rank unobserved, no more.
+        A page that another version of unstuck wrote, or one with impossible numbers, makes its
+        rank unobserved, no more.
         """
         try:
-            return self._look(now)
+            return _state_decoder.decode(_state_encoder.encode(self._look(now)))
         except _NOT_UNDERSTOOD as error:
             why = f"its page cannot be understood ({type(error).__name__}: {error})"
             return RankState(self.rank, self.host, self._process(now), unobserved=why)
@@ -213,7 +219,7 @@ class RankWatcher:
             phase=Phase(report.get("phase", "start")),
             step=page.step,
             sections=(page.section,) if page.section else (),
-            section_left=round(page.section_deadline - now, 3) if page.section_deadline else None,
+            section_left=_left(page, now),
             beat_age=round(max(0.0, now - page.beat_time), 3),
             stalled_for=round(self._progress.stalled_for(now), 3),
             in_flight=behind > 0 or bool(p2p),
@@ -235,7 +241,7 @@ class RankWatcher:
             exit_asked=report.get("exit_asked"),
             handling=str(report.get("handling", "")),
             hook=report.get("hook", ""),
-            hook_seconds=report.get("hook_seconds", 0.0),
+            hook_seconds=bounded(report.get("hook_seconds", 0.0)),
             recorder_age=page_report.age(evidence.recorded_at, now),
             stack_age=page_report.age(evidence.stack_at, now),
             gil_held=evidence.gil_held,
@@ -361,7 +367,7 @@ class RankWatcher:
                     completed=max(0, enqueued - behind),
                     description=about.get("description", ""),
                     backend=about.get("backend", ""),
-                    timeout=about.get("timeout", 0.0),
+                    timeout=bounded(about.get("timeout", 0.0)),
                 )
             )
         return tuple(found)
@@ -370,6 +376,10 @@ class RankWatcher:
         if not report:
             return "its page is empty: the probe did not finish starting"
         return report.get("unobserved") or report.get("problem") or ""
+
+
+def _left(page: Page, now: float) -> float | None:
+    return round(bounded(page.section_deadline - now), 3) if page.section_deadline else None
 
 
 def _open_pidfd(pid: int) -> int | None:
