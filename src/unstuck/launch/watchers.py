@@ -5,17 +5,47 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from unstuck.clock import SYSTEM, Clock
 from unstuck.console import say
 from unstuck.files import write_whole
 from unstuck.launch.hubplace import HubPlace
 
-_MOST_RESTARTS = 3
+_AT_ONCE = 5
+"""So many restarts of a process are made at once; each is made good after `_ONE_MORE_AFTER`."""
+_ONE_MORE_AFTER = 30.0
+
+
+class Budget:
+    """When a process that keeps dying is started again: soon, never for the last time.
+
+    A job may run for weeks. What ends a watcher now and then must not use up its restarts, and
+    one that dies at once must not use up the node.
+    """
+
+    def __init__(self) -> None:
+        self._left = float(_AT_ONCE)
+        self._counted_at = 0.0
+        self.quiet = False
+        """It was said that restarts are not said any more."""
+
+    def take(self, now: float) -> bool:
+        """Tell whether one more restart may be made now, and count it."""
+        if self._counted_at:
+            self._left = min(_AT_ONCE, self._left + (now - self._counted_at) / _ONE_MORE_AFTER)
+        self._counted_at = now
+        if self._left < 1:
+            return False
+        if self._left >= 2:
+            self.quiet = False
+        self._left -= 1
+        return True
 
 
 @dataclass(eq=False, repr=False)
@@ -32,7 +62,11 @@ class Watchers:
     as_json: bool = False
     recovery: Path | None = None
     """The file that says what may be done about a verdict."""
-    _restarts: int = 0
+    clock: Clock = SYSTEM
+    _budgets: defaultdict[str, Budget] = field(default_factory=lambda: defaultdict(Budget))
+    _dead: set[str] = field(default_factory=set[str])
+    """Those to be started again as soon as their budget allows."""
+    _cannot: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     _processes: dict[str, subprocess.Popen[bytes]] = field(
         default_factory=dict[str, subprocess.Popen[bytes]]
     )
@@ -45,17 +79,30 @@ class Watchers:
     def check(self) -> None:
         """Restart what died."""
         for name, process in list(self._processes.items()):
-            if process.poll() is None:
-                continue
-            del self._processes[name]
-            if process.stdin is not None:
-                process.stdin.close()
-            self._restarts += 1
-            if self._restarts > _MOST_RESTARTS:
-                say(f"the {name} died again; the job continues without it")
-            else:
-                say(f"the {name} died (exit code {process.returncode}); restarting it")
+            if process.poll() is not None:
+                del self._processes[name]
+                if process.stdin is not None:
+                    process.stdin.close()
+                self._start_again(name, process.returncode)
+        for name in tuple(self._dead):
+            if self._budgets[name].take(self.clock.monotonic()):
+                self._dead.discard(name)
                 self._start(name)
+
+    def _start_again(self, name: str, code: int) -> None:
+        budget = self._budgets[name]
+        if budget.take(self.clock.monotonic()):
+            if not budget.quiet:
+                say(f"the {name} died (exit code {code}); restarting it")
+            self._start(name)
+            return
+        self._dead.add(name)
+        if not budget.quiet:
+            budget.quiet = True
+            say(
+                f"the {name} died again (exit code {code}); the job continues without it. It is"
+                f" started again every {_ONE_MORE_AFTER:.0f} s, which is not said each time"
+            )
 
     def send(self, *words: object) -> None:
         """Send a message to the agent; it may be gone."""
@@ -83,7 +130,10 @@ class Watchers:
                 self._processes[name] = self._start_hub(self.hub.listener.fileno())
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            say(f"the {name} cannot be started ({reason}); the job continues without it")
+            self._dead.add(name)
+            if (name, reason) not in self._cannot:
+                say(f"the {name} cannot be started ({reason}); the job continues without it")
+            self._cannot.add((name, reason))
         # For people and scripts; the run directory may be full or gone by now.
         with contextlib.suppress(OSError):
             self._write_down()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from children import PAGE, child, rank_env, until
+from clocks import FakeClock
 from unstuck.launch import leftovers
 from unstuck.launch.command import understand
 from unstuck.launch.hubplace import find
@@ -92,21 +93,44 @@ def test_one_that_died_is_started_again_and_the_other_is_left_alone(
         )
 
 
-def test_one_that_keeps_dying_is_given_up_once(
+def die(watchers: Watchers, name: str = "agent") -> None:
+    watchers._processes[name].kill()
+    watchers._processes[name].wait()
+    watchers.check()
+
+
+def test_one_that_keeps_dying_is_started_ever_more_rarely_and_says_so_once(
     make: Callable[[], Watchers], capsys: pytest.CaptureFixture[str]
 ):
     watchers = make()
-    for _ in range(4):
-        watchers._processes["agent"].kill()
-        watchers._processes["agent"].wait()
-        watchers.check()
+    watchers.clock = clock = FakeClock()
+    for _ in range(6):
+        die(watchers)
     for _ in range(3):
         watchers.check()
         watchers.send("stopping")
     lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 6
+    assert lines[-1].startswith("unstuck: the agent died again (exit code -9); the job continues")
+    assert "agent" not in watchers._processes
 
-    assert len(lines) == 4
-    assert lines[-1] == "unstuck: the agent died again; the job continues without it"
+    clock.sleep(31)
+    watchers.check()
+    assert watchers._processes["agent"].poll() is None
+    die(watchers)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_death_now_and_then_never_uses_the_restarts_up(
+    make: Callable[[], Watchers], capsys: pytest.CaptureFixture[str]
+):
+    watchers = make()
+    watchers.clock = clock = FakeClock()
+    for _ in range(8):
+        die(watchers, "hub")
+        clock.sleep(40)
+        assert watchers._processes["hub"].poll() is None
+    assert "died again" not in capsys.readouterr().err
 
 
 def test_word_to_an_agent_that_is_gone_is_lost_without_noise(make: Callable[[], Watchers]):
