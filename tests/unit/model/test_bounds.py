@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from unstuck.collect import wire
 from unstuck.model import bounds
@@ -51,9 +52,8 @@ def test_a_frame_with_an_absurd_number_is_refused(field: str, value: float) -> N
         fields = {"process": Process(1, gone_for=value)}
     if field == "tempo":
         fields = {"tempo": Tempo(own=value)}
-    raw = msgspec.msgpack.encode(
-        RankState(**{"rank": 0, "host": "h", "process": Process(1)} | fields)
-    )
+    state = replace(RankState(0, "h", Process(1)), **fields)
+    raw = msgspec.msgpack.encode(state)
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(raw, type=RankState)
 
