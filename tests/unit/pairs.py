@@ -1,9 +1,12 @@
 """Two ranks of a real gloo job under the probe."""
 
+import socket
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from children import Child, until
+from children import RANK, Child, rank_env, until
 from unstuck.observe.probe.page import Page, PageReader
 
 
@@ -41,3 +44,23 @@ class Pair(NamedTuple):
         for rank in (0, 1):
             before = self.page(rank).beat
             until(lambda rank=rank, before=before: self.page(rank).beat >= before + 2)
+
+
+@contextmanager
+def started(folder: Path, env: Mapping[str, str] | None = None) -> Generator[Pair]:
+    """Start both ranks, with more variables, and join them."""
+    live = folder / "live"
+    live.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+    envs = [{**rank_env(live, number, 2, port), **(env or {})} for number in range(2)]
+    first, second = [Child(folder / str(n), RANK, each) for n, each in enumerate(envs)]
+    try:
+        first.do("1")
+        job = Pair(live, (first, second), "")
+        job = job._replace(phase_before=job.page(0).report["phase"])
+        job.both("dist.init_process_group('gloo')")
+        yield job
+    finally:
+        first.end()
+        second.end()

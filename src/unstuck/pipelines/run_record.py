@@ -1,9 +1,11 @@
 """What the hub notes about a run beside its incidents: timeouts, and ranks it cannot observe."""
 
+from collections import defaultdict
 from pathlib import Path
 
 from unstuck.collect import timeouts_file
 from unstuck.console import say
+from unstuck.diagnose.text import ranks_text
 from unstuck.diagnose.timeouts import live
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.timeouts import JobSettings
@@ -29,6 +31,7 @@ class RunRecord:
         self._keep_settings(snapshot)
 
     def _mention_unobserved(self, snapshot: Snapshot) -> None:
+        fresh: defaultdict[str, list[int]] = defaultdict(list)
         for state in snapshot.ranks:
             key = (state.process.pid, state.unobserved)
             if not state.unobserved or key in self._mentioned:
@@ -36,7 +39,9 @@ class RunRecord:
             since = self._unobserved.setdefault(key, snapshot.taken_at)
             if snapshot.taken_at - since >= _STARTS_WITHIN:
                 self._mentioned.add(key)
-                say(f"rank {state.rank} is unobserved: {state.unobserved}")
+                fresh[state.unobserved].append(state.rank)
+        for why, ranks in fresh.items():
+            say(f"{ranks_text(ranks)} {'is' if len(ranks) == 1 else 'are'} unobserved: {why}")
 
     def _keep_settings(self, snapshot: Snapshot) -> None:
         """Keep the timeouts of the ranks in the run directory, whenever they change."""

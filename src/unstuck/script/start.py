@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from unstuck.observe.probe import frames, own_timeouts
+from unstuck.observe.probe import frames, own_timeouts, recording
 from unstuck.observe.probe.beat import Beat
 from unstuck.observe.probe.groups import Groups
 from unstuck.observe.probe.p2p import PointToPointLog
@@ -32,6 +32,7 @@ class Probe:
 
     beat: Beat | None = None
     log: PointToPointLog
+    groups: Groups
     kept: list[Any]
 
 
@@ -63,12 +64,10 @@ def _observe(c10d: Any, rank: int, world_size: int) -> None:
         return
     path = os.path.join(os.environ["UNSTUCK_LIVE_DIR"], f"rank-{rank}.{os.getpid()}")
     page = PageWriter(f"{path}.page")
-    groups = Groups(c10d, _probe.log)
+    groups = _probe.groups = Groups(c10d, _probe.log)
     about = _about(rank, world_size)
     stacks, about["stack_signal"] = _listen_for_stacks(path)
     about["server"] = _serve(c10d, path)
-    if groups.recorder_missing:
-        about["unobserved"] = "this torch has no flight recorder that can be read"
     beat = _probe.beat = Beat(page, path, groups, _probe.log, about)
     beat.stacks = stacks
     beat.more = on_stall.report
@@ -181,6 +180,8 @@ def after_init(c10d: Any) -> None:
             _probe.log.install(c10d)
             if _probe.beat is not None:
                 _probe.beat.roots.install(c10d)
+                if not recording.has_gloo(str(c10d.torch.__version__), os.environ):
+                    _probe.groups.calls.install(c10d)
         _count_optimizer_steps()
     except Exception as error:
         if _probe.beat is not None:

@@ -251,6 +251,18 @@ def test_unobserved_rank_is_mentioned_once(pipeline: Pipeline, said: Said):
     assert said().count("unstuck: rank 1 is unobserved: ImportError: x\n") == 1
 
 
+def test_what_is_true_of_several_ranks_is_said_in_one_line(pipeline: Pipeline, said: Said):
+    scene = job(4)
+    for rank in range(3):
+        scene = scene.change(rank, unobserved="torch 2.3.0 does not record gloo collectives")
+    snapshot = scene.snapshot()
+    for later in range(5):
+        pipeline.judge(msgspec.structs.replace(snapshot, taken_at=snapshot.taken_at + later))
+    line = "ranks 0-2 are unobserved: torch 2.3.0 does not record gloo collectives\n"
+    text = said()
+    assert (text.count(line), text.count("unobserved")) == (1, 1)
+
+
 def test_rank_whose_probe_is_still_starting_is_not_mentioned(pipeline: Pipeline, said: Said):
     scene = job(4).change(1, unobserved="its page is empty")
     pipeline.judge(scene.snapshot())

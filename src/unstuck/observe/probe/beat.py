@@ -113,6 +113,7 @@ class Beat:
             "handling": frames.handled_by(self._main),
             "groups": self._groups.enqueued,
             "status": self._groups.status(),
+            **self._groups.unrecorded(),
             "p2p": pending[-16:],
             "p2p_issued": self._log.total,
             "roots": self.roots.look(),

@@ -27,7 +27,6 @@ class PointToPointLog:
         self._fresh: deque[tuple[str, float, tuple[Any, ...], Any]] = deque(maxlen=4096)
         self._pending: list[_Pending] = []
         self._ordinals: dict[tuple[str, str, int], int] = {}
-        self._kernels: list[Any] = []
         self._c10d: Any = None
         self.issued: dict[str, int] = {}
         """How many operations were issued per group."""
@@ -39,9 +38,9 @@ class PointToPointLog:
 
     def install(self, c10d: Any) -> None:
         """See every send and receive from now on. Once per process."""
-        if not self._kernels:
+        if self._c10d is None:
             self._c10d = c10d
-            self._kernels = kernels.install(_OPERATIONS, self._note)
+            kernels.install(_OPERATIONS, self._note)
 
     def _note(self, operation: str, args: tuple[Any, ...], work: Any) -> None:
         self._fresh.append((_OPERATIONS[operation], time.monotonic(), args[1:], work))

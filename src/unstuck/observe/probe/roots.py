@@ -19,14 +19,13 @@ class RootLog:
     def __init__(self) -> None:
         self._fresh: deque[tuple[str, Any, int]] = deque(maxlen=256)
         self._roots: dict[str, deque[list[Any]]] = {}
-        self._kernels: list[Any] = []
         self._c10d: Any = None
 
     def install(self, c10d: Any) -> None:
         """See the root of every such operation from now on. Once per process."""
-        if not self._kernels:
+        if self._c10d is None:
             self._c10d = c10d
-            self._kernels = kernels.install(_OPERATIONS, self._note)
+            kernels.install(_OPERATIONS, self._note)
 
     def _note(self, operation: str, args: tuple[Any, ...], _work: Any) -> None:
         group_at, root_at = _OPERATIONS[operation]

@@ -36,6 +36,9 @@ class Flaky:
             raise RuntimeError("no recorder today")
         return {"0": (3, 3)}
 
+    def unrecorded(self) -> dict[str, object]:
+        return {}
+
 
 @pytest.fixture
 def groups() -> Flaky:

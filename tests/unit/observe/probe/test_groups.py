@@ -1,9 +1,11 @@
 """The process groups of a real rank: members in a file, counters on the page."""
 
 import json
+from pathlib import Path
 
-from children import until
+from children import RANK, child, rank_env, until
 from pairs import Pair
+from unstuck.observe.probe.page import PageReader
 
 
 def test_members_and_counters(pair: Pair):
@@ -59,3 +61,16 @@ def test_last_operations_of_each_group_are_few_and_the_newest(pair: Pair):
     mine = [entry for entry in last if entry["process_group"][0] == "0"]
     assert [entry["input_sizes"] for entry in mine] == [[[7]]] * 8
     assert mine[-1]["collective_seq_id"] == mine[0]["collective_seq_id"] + 7
+
+
+def test_backend_that_nobody_records_is_said_with_the_reason(tmp_path: Path):
+    """The `fake` backend of torch's own tests: it counts nothing, and no recorder knows it."""
+    env = rank_env(tmp_path, 0, 2, 1)
+    with child(tmp_path / "0", RANK, env) as rank:
+        rank.do("import torch.testing._internal.distributed.fake_pg as fake")
+        rank.do("dist.init_process_group('fake', rank=0, world_size=2, store=fake.FakeStore())")
+        rank.do("dist.all_reduce(torch.ones(2)) and None")
+        reader = PageReader(str(tmp_path / f"rank-0.{rank.pid}.page"))
+        why = until(lambda: reader.read().report.get("unobserved", ""))
+        reader.close()
+    assert "does not record fake collectives: a hang in one would go unnoticed" in why
