@@ -12,10 +12,11 @@ import threading
 import time
 from typing import Any
 
-from unstuck.observe.probe import frames, own_timeouts, recording
+from unstuck.observe.probe import frames, own_timeouts
 from unstuck.observe.probe.beat import Beat
+from unstuck.observe.probe.calls import recording
+from unstuck.observe.probe.calls.p2p import PointToPointLog
 from unstuck.observe.probe.groups import Groups
-from unstuck.observe.probe.p2p import PointToPointLog
 from unstuck.observe.probe.page import PageWriter
 from unstuck.observe.probe.this_process import current
 from unstuck.script import api, on_stall

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from unstuck.observe.probe import frames
+from unstuck.observe.probe.calls.p2p import PointToPointLog
+from unstuck.observe.probe.calls.roots import RootLog
 from unstuck.observe.probe.ending import Ending
 from unstuck.observe.probe.groups import Groups
-from unstuck.observe.probe.p2p import PointToPointLog
 from unstuck.observe.probe.page import PageWriter
-from unstuck.observe.probe.roots import RootLog
 
 PERIOD = 0.1
 """On average: looks at even intervals would always see the same moment of a regular step."""

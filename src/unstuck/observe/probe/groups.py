@@ -5,10 +5,10 @@ import os
 from collections import deque
 from typing import Any
 
-from unstuck.observe.probe import recording
-from unstuck.observe.probe.calls import CallLog
+from unstuck.observe.probe.calls import recording
+from unstuck.observe.probe.calls.collectives import CallLog
+from unstuck.observe.probe.calls.p2p import PointToPointLog
 from unstuck.observe.probe.own_timeouts import group_seconds
-from unstuck.observe.probe.p2p import PointToPointLog
 
 _LAST = 8
 _BLIND_AFTER = 5

@@ -8,8 +8,8 @@ import pytest
 
 from children import until
 from unstuck.observe.probe.beat import Beat
+from unstuck.observe.probe.calls.p2p import PointToPointLog
 from unstuck.observe.probe.groups import Status
-from unstuck.observe.probe.p2p import PointToPointLog
 from unstuck.observe.probe.page import PageReader, PageWriter
 
 

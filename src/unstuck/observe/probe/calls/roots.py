@@ -6,7 +6,7 @@ They are rare compared with all_reduce, and a wrong root hangs without any messa
 from collections import deque
 from typing import Any
 
-from unstuck.observe.probe import kernels
+from unstuck.observe.probe.calls import kernels
 
 _OPERATIONS = {"broadcast_": (1, 2), "reduce_": (1, 3), "gather_": (2, 3), "scatter_": (2, 3)}
 """Where the process group and the root stand among the arguments."""

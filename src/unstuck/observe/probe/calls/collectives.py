@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from unstuck.observe.probe import kernels
+from unstuck.observe.probe.calls import kernels
 
 
 class _Arguments(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unstuck.observe.probe.recording import has_gloo, why_missing
+from unstuck.observe.probe.calls.recording import has_gloo, why_missing
 
 OFF = {"TORCH_FR_BUFFER_SIZE": "0"}
 NOT_REALLY_OFF = {"TORCH_FR_BUFFER_SIZE": "64", "TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from typing import Any, NamedTuple
 
-from unstuck.observe.probe import kernels
+from unstuck.observe.probe.calls import kernels
 
 _OPERATIONS = {"send": "send", "recv_": "recv", "recv_any_source_": "recv"}
 _MOST_PENDING = 64
