@@ -80,6 +80,11 @@ class Incidents:
         """Tell whether something that was reported is not over."""
         return self.stall is not None or bool(self._slow)
 
+    @property
+    def open(self) -> tuple[Verdict, ...]:
+        """The verdicts that were reported and are not over, a stall first."""
+        return (*([self.stall] if self.stall else []), *self._slow.values())
+
     def is_news(self, verdict: Verdict) -> bool:
         """Tell whether a verdict should be reported."""
         return is_news(verdict, self._history)

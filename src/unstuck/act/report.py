@@ -19,6 +19,11 @@ _MOST_VICTIMS = 1024
 """A verdict is sent to every node: in a job of 100,000 ranks, not with a list of all that wait."""
 
 
+def shortened(verdict: Verdict) -> Verdict:
+    """Return the verdict with at most so many victims as may be sent to everybody."""
+    return replace(verdict, victims=verdict.victims[:_MOST_VICTIMS])
+
+
 class Reports:
     """Writes bundles into the run directory, and verdicts to people and ranks."""
 
@@ -36,8 +41,8 @@ class Reports:
         if self.hub is not None:
             self.hub.say(text, but=self._host)
 
-    def report(self, verdict: Verdict, snapshot: Snapshot) -> None:
-        """Store the incident, then show the verdict."""
+    def report(self, verdict: Verdict, snapshot: Snapshot) -> Path | None:
+        """Store the incident, then show the verdict; return where it is stored."""
         self._write_down(Action.DUMP, verdict)
         where = self._dump(snapshot, verdict)
         self._write_down(Action.REPORT, verdict)
@@ -50,14 +55,14 @@ class Reports:
             text = f"{verdict.summary} ({verdict.cause}; details at {self._host})"
             self.hub.say(text, but=self._host)
         self.publish(verdict)
+        return where
 
     def publish(self, verdict: Verdict | None) -> None:
         """Send a verdict to the ranks that subscribed; None: nothing is wrong any more."""
         if self.hub is None:
             return
-        if verdict is not None and len(verdict.victims) > _MOST_VICTIMS:
-            verdict = replace(verdict, victims=verdict.victims[:_MOST_VICTIMS])
-        self.hub.publish("verdicts", machine.line(verdict), holds=verdict is not None)
+        text = machine.line(shortened(verdict) if verdict else None)
+        self.hub.publish("verdicts", text, holds=verdict is not None)
 
     def _write_down(self, action: Action, verdict: Verdict) -> None:
         """Neither act changes the job, so a full disk is no reason to withhold the report."""

@@ -110,6 +110,11 @@ def newest(parent: Path) -> Path | None:
     return max(_incidents(parent), key=_number, default=None)
 
 
+def all_in(parent: Path) -> list[Path]:
+    """Return the incidents of `parent`, oldest first."""
+    return sorted(_incidents(parent), key=_number)
+
+
 def _fill(
     home: Path, snapshot: Snapshot, verdict: Verdict | None, about: Mapping[str, Any]
 ) -> None:

@@ -11,6 +11,9 @@ from unstuck.errors import UserError
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - made unguessable by mkdtemp below
 
+RUN_LINK = "run"
+"""In the live directory: leads back to the run directory, from whatever folder one looks."""
+
 
 def create(wanted: Path | None, name: str) -> Path:
     """Make the run directory: exactly `wanted`, else `runs/<time>-<name>` below this folder.
@@ -51,6 +54,8 @@ class LiveDirectory:
         with contextlib.suppress(OSError):
             self._link.unlink(missing_ok=True)
             self._link.symlink_to(self.path)
+        with contextlib.suppress(OSError):
+            (self.path / RUN_LINK).symlink_to(run)
 
     def remove(self) -> None:
         """Delete it and the link to it."""

@@ -38,6 +38,7 @@ from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
 from unstuck.pipelines.own_bugs import OwnBugs
+from unstuck.pipelines.readers import Readers
 from unstuck.pipelines.run_record import RunRecord
 
 
@@ -62,6 +63,7 @@ class Pipeline:
         self.bugs = OwnBugs(run, command)
         self._reports = Reports(run, command, host, as_json=as_json)
         self._steering = Steering(run / "controls.json")
+        self._readers = Readers(run, command, self._incidents, clock)
         self._last: Snapshot | None = None
         self._hub: Hub | None = None
         self.recovery: Recovery | None = None
@@ -88,14 +90,14 @@ class Pipeline:
         self._close_slow(snapshot)
         if self.recovery is not None:
             self.recovery.look(snapshot)
-        return diagnosis.requests
+        return (*diagnosis.requests, *self._readers.note(snapshot))
 
     def _act(self, verdict: Verdict, snapshot: Snapshot) -> None:
         ended_by_us = self.recovery is not None and self.recovery.has_ended(snapshot)
         if ended_by_us or not self._incidents.is_news(verdict):
             return
         self._incidents.add(verdict)
-        self._reports.report(verdict, snapshot)
+        self._readers.note_bundle(verdict, self._reports.report(verdict, snapshot))
         if self.recovery is not None:
             self.recovery.begin(verdict, snapshot)
 
@@ -154,7 +156,12 @@ class Pipeline:
         """Reach the nodes of the job through this hub, and answer what they ask."""
         self._hub = self._reports.hub = hub
         hub.ctl = self.control
+        hub.inform = self._readers.answer
         hub.describe = lambda state: explain_rank(state).culprit.doing
+
+    def close(self) -> None:
+        """Leave in the run directory how the job stood at its end."""
+        self._readers.write_last()
 
     def act_by(self, orders: Instructions) -> None:
         """Act on verdicts from now on, as a policy says."""
@@ -186,6 +193,7 @@ def main() -> None:
         pipeline.act_by(orders)
     with socket.socket(fileno=options.listener) as listener:
         asyncio.run(hub.serve(listener))
+    pipeline.close()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import answers
 from unstuck.console import say
 from unstuck.model.frame import Frame
-from unstuck.observe.probe.link import MOST_ANSWER, MOST_QUESTION, SOCKET
+from unstuck.observe.probe.link import FOR_READERS, MOST_ANSWER, MOST_QUESTION, SOCKET
 
 TOPICS = ("verdicts", "peers", "orders")
 _MOST_CONNECTIONS = 1024
@@ -137,8 +137,8 @@ class QuestionServer:
         if "ctl" in question or "note" in question:
             text = await self._ask_hub(json.dumps(question), _HUB_WITHIN)
             return text or _error("the hub does not answer")
-        if question.get("ask") not in ("ranks", "peers"):
-            return _error("ask ranks or peers, subscribe to verdicts or peers, or send ctl")
+        if question.get("ask") not in ("ranks", "peers", *FOR_READERS):
+            return _error("ask ranks, peers or job, subscribe to verdicts or peers, or send ctl")
         return await self._shared(json.dumps(question, sort_keys=True))
 
     async def _shared(self, text: str) -> str:
@@ -155,6 +155,8 @@ class QuestionServer:
             return found
         why = "the hub does not answer" if found is None else "the hub's answer is too long"
         question, frame, wall = json.loads(text), self._frame(), self._clock.time()
+        if question["ask"] in FOR_READERS:
+            return _error(why)
         if question["ask"] == "peers":
             own = answers.own_peers(frame, wall)
         else:

@@ -20,6 +20,7 @@ from unstuck.model.liveness import CHECK_KERNEL_AFTER
 from unstuck.model.order import Order
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
+from unstuck.observe.probe.link import FOR_READERS
 
 JUDGE_EVERY = 0.25
 _ASK_AGAIN_AFTER = 1.0
@@ -34,6 +35,7 @@ _PUBLISH_MANY_EVERY = 1.0
 
 Judge = Callable[[Snapshot], tuple[EvidenceRequest, ...]]
 Ctl = Callable[[Any], dict[str, Any]]
+Inform = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Hub:
@@ -65,6 +67,8 @@ class Hub:
         """Says what a rank does; set by whoever knows how to read its stack."""
         self.ctl: Ctl | None = None
         """Receives what a node sent as `{"ctl": ...}` and returns the answer."""
+        self.inform: Inform | None = None
+        """Answers what people and tools ask of the whole job: `FOR_READERS`."""
 
     # --- judging
 
@@ -176,6 +180,8 @@ class Hub:
                 found = self.ctl(asked["ctl"]) if self.ctl else {"error": "this hub takes no ctl"}
             elif "note" in asked:
                 found = self._notes.handle(asked["note"])
+            elif asked.get("ask") in FOR_READERS and self.inform:
+                found = self.inform(asked)
             else:
                 found = answers.answer(asked, self._current(), self.describe)
         except Exception as error:  # noqa: BLE001 - see above

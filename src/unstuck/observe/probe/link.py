@@ -6,6 +6,9 @@ send lines of JSON, one object a line:
     {"ask": "ranks"}                       what every rank of the job is doing
     {"ask": "ranks", "ranks": [3, 5]}      the same for these only
     {"ask": "peers"}                       which nodes and ranks are alive, which are silent
+    {"ask": "job"}                         the job in brief (`pipelines/job_status.py`)
+    {"ask": "stacks", "ranks": [3]}        the stacks of these ranks, as far as they are known
+    {"ask": "dump"}                        store the job as it is; see `pipelines/readers.py`
     {"ctl": {...}}                         handed to the hub as it is; its answer comes back
     {"note": {...}}                        a note for other ranks; see `collect/hub/notes.py`
     {"subscribe": "verdicts"}              then one line for every verdict (unstuck.verdict/1)
@@ -39,6 +42,8 @@ from collections.abc import Callable
 from typing import Any
 
 SOCKET = "agent.sock"
+FOR_READERS = ("job", "stacks", "dump")
+"""Questions that only the hub can answer."""
 MOST_QUESTION = 64 << 10
 MOST_ANSWER = 8 << 20
 _RETRY_FIRST, _RETRY_LONGEST = 0.1, 1.0

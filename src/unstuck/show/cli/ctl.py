@@ -1,15 +1,14 @@
 """`unstuck ctl`: pause stall detection in a running job, or change its patience."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from unstuck import durations
 from unstuck.errors import UsageError, WorldError
 from unstuck.observe.probe import link
+from unstuck.show import runs
 from unstuck.show.cli.options import json_option, print_json
 
 SCHEMA = "unstuck.ctl/1"
@@ -133,7 +132,7 @@ def _send(run_dir: Path | None, message: dict[str, Any], *, as_json: bool) -> No
 def _socket(run_dir: Path | None) -> str:
     """Return the real path of the agent's socket: the name of a socket must be short."""
     places = [run_dir] if run_dir else sorted(Path("runs").glob("*"))
-    found = {place: sockets for place in places if (sockets := _sockets(place))}
+    found = {place: sockets for place in places if (sockets := runs.at(place).sockets)}
     if not found:
         where = f"in {run_dir}" if run_dir else "below runs/"
         raise UsageError(
@@ -145,24 +144,6 @@ def _socket(run_dir: Path | None) -> str:
             f"several jobs are running here: {names}", hint="name one: unstuck ctl … RUN_DIR"
         )
     return found.popitem()[1][-1]
-
-
-def _sockets(run: Path) -> list[str]:
-    """Return the sockets of a run's agents.
-
-    `unstuck run` leaves a link to them. A job that called `unstuck.watch()` has none and is
-    found by what it wrote to its run directory.
-    """
-    live = [*run.glob("live-*"), *map(_live_of, run.glob("unstuck*.json"))]
-    sockets = dict.fromkeys(os.path.realpath(one / link.SOCKET) for one in live if one)
-    return [socket for socket in sockets if Path(socket).is_socket()]
-
-
-def _live_of(facts: Path) -> Path | None:
-    try:
-        return Path(msgspec.json.decode(facts.read_bytes())["live"])
-    except (OSError, KeyError, TypeError, msgspec.MsgspecError):
-        return None
 
 
 def _text(answer: dict[str, Any]) -> str:

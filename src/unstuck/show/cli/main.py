@@ -17,6 +17,9 @@ from unstuck.errors import UnstuckError
 
 COMMANDS = {
     "run": "Run a training command and report why it stalls, if it does.",
+    "status": "Show how a running job is doing.",
+    "incidents": "List what went wrong in a run.",
+    "dump": "Store a running job as it is now, with the stacks of its ranks.",
     "diagnose": "Diagnose a stored incident, or dumps written by PyTorch.",
     "explain": "Explain what went wrong, from the logs of a job.",
     "timeouts": "Show the timeouts of a job: which have no effect, which conflict.",
@@ -30,6 +33,9 @@ COMMANDS = {
 
 The command `name` is the function of that name in the module of that name.
 """
+
+ROOMS = {"look": ("status", "incidents", "dump")}
+"""The folders of those that do not lie beside this module."""
 
 COMPLETE = "_UNSTUCK_COMPLETE"
 """The variable through which a shell asks for completions; click's convention."""
@@ -50,7 +56,8 @@ class LazyGroup(click.Group):
         """Import and return one command, or None if there is no command of that name."""
         if cmd_name not in COMMANDS:
             return None
-        return getattr(import_module(f"unstuck.show.cli.{cmd_name}"), cmd_name)
+        room = next((f"{room}." for room, names in ROOMS.items() if cmd_name in names), "")
+        return getattr(import_module(f"unstuck.show.cli.{room}{cmd_name}"), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -28,6 +28,12 @@ config_option = click.option(
 )
 
 
+run_argument = click.argument(
+    "run", required=False, type=click.Path(path_type=Path), metavar="[RUN]"
+)
+"""A run directory, or the name of one below runs/."""
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     import msgspec
