@@ -4,14 +4,15 @@ Its size grows with the nodes, not with the ranks: of single ranks it has only t
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from statistics import median
 
 from msgspec import Struct
 
-from unstuck.collect.answers import moment, state_of
+from unstuck.collect.answers import moment
 from unstuck.diagnose.job.patience import learned_patience
+from unstuck.explain.view.doing_now import BY_LETTER
+from unstuck.explain.view.job_view import view_job
 from unstuck.model import liveness
 from unstuck.model.host import Pressure
 from unstuck.model.liveness import Doubt
@@ -89,12 +90,14 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     step: int = 0
     world_size: int = 0
     ranks: dict[str, int] = {}
-    """How many ranks are in which state."""
+    """How many ranks are in which state (`explain/view/doing_now.py`)."""
     nodes: tuple[NodeStatus, ...] = ()
     job_seconds: float = 0.0
     """Since the oldest rank of this attempt started."""
     progress_seconds: float = 0.0
     """Since any rank last showed progress."""
+    step_unit: str = "step"
+    """What is counted: `step`, or `collective` in a job without optimizer steps."""
     step_seconds: float = 0.0
     own_seconds: float = 0.0
     """Of a step, outside of collectives; the median of the ranks."""
@@ -117,29 +120,30 @@ def make(
     Example:
         make(snapshot).state   # "running"
     """
-    silent = liveness.silent_hosts(snapshot)
-    states = {one.rank: state_of(one, silent) for one in snapshot.ranks}
+    view = view_job(snapshot, open_incidents[0].verdict if open_incidents else None)
+    states = {
+        rank: BY_LETTER[letter]
+        for rank, letter in zip(view.grid.ranks, view.grid.states, strict=True)
+    }
     live = [one for one in snapshot.ranks if not liveness.has_ended(one)]
-    paced = [one.tempo for one in live if one.tempo.steps]
-    step = median(one.step for one in paced) if paced else 0.0
-    own = median(one.own for one in paced) if paced else 0.0
     controls = snapshot.controls
     return JobStatus(
         state=JobState.ENDED if ended else _state(snapshot.ranks, open_incidents),
         observed_at=moment(snapshot.taken_at),
         attempt=snapshot.attempt,
-        step=max((one.step for one in snapshot.ranks), default=0),
-        world_size=snapshot.world_size,
-        ranks=dict(Counter(states.values()).most_common()),
+        step=view.step,
+        world_size=view.world_size,
+        ranks={state.value: count for state, count in Counter(view.counts).most_common()},
         nodes=_nodes(snapshot),
         job_seconds=round(max((one.age for one in snapshot.ranks), default=0.0), 3),
         progress_seconds=round(min((one.stalled_for for one in live), default=0.0), 3),
-        step_seconds=round(step, 6),
-        own_seconds=round(own, 6),
-        waiting_seconds=round(max(0.0, step - own), 6),
+        step_unit=view.time.unit,
+        step_seconds=round(view.time.step, 6),
+        own_seconds=round(view.time.own, 6),
+        waiting_seconds=round(max(0.0, view.time.step - view.time.own), 6),
         patience=round(controls.patience or learned_patience(snapshot), 3),
         paused_seconds=controls.paused_left,
-        laggards=_laggards(snapshot.ranks, states, own, open_incidents),
+        laggards=_laggards(snapshot.ranks, states, view.time.own, open_incidents),
         open=open_incidents,
     )
 
@@ -176,7 +180,7 @@ def _nodes(snapshot: Snapshot) -> tuple[NodeStatus, ...]:
 
 def _laggards(
     ranks: Iterable[RankState],
-    states: dict[int, str],
+    states: Mapping[int, str],
     own: float,
     open_incidents: tuple[OpenIncident, ...],
 ) -> tuple[Laggard, ...]:

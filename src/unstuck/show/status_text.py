@@ -69,7 +69,9 @@ def _time(status: JobStatus) -> Iterator[tuple[str, str]]:
     parts = [f"step {status.step}"] if status.step else []
     if status.step_seconds:
         waits = durations.text(status.waiting_seconds)
-        parts.append(f"{durations.text(status.step_seconds)} a step, {waits} of it waiting")
+        parts.append(
+            f"{durations.text(status.step_seconds)} a {status.step_unit}, {waits} of it waiting"
+        )
     if status.progress_seconds >= 1.0:
         parts.append(f"last progress {durations.text(status.progress_seconds)} ago")
     if status.attempt:

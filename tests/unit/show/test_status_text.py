@@ -13,7 +13,7 @@ def test_a_stalled_job_says_who_where_and_what_to_do():
     found = job_status.make(scene.snapshot(), (OpenIncident(verdict, "incident-1"),))
     text = "\n".join(status_text.lines(found))
     assert f"state     stalled for 10 s: {verdict.cause}" in text
-    assert "ranks     4: 3 waiting, 1 running" in text
+    assert "ranks     4: 3 collective, 1 blocked" in text
     assert "at        train.py:31 time.sleep(3600)" in text
     assert f"do        {verdict.do[0]}" in text
     assert "incident-1" in text
