@@ -8,8 +8,9 @@ from unstuck.diagnose.logs.phrases import LANGUAGES
 from unstuck.diagnose.logs.scope import WRAPPERS
 from unstuck.diagnose.text import ranks_text
 from unstuck.explain.advice.advice import advise
+from unstuck.explain.advice.join import MOST_DO, record_first
 from unstuck.explain.kb.load import KnowledgeBase
-from unstuck.explain.kb.schema import FAILURES, Record, Text, say
+from unstuck.explain.kb.schema import FAILURES, Record, say
 from unstuck.model.logs import LogMatch
 from unstuck.model.verdict import Cause, Verdict
 from unstuck.observe.logs.find.templates import Cluster
@@ -17,8 +18,6 @@ from unstuck.observe.logs.reader import Reading
 
 SETTING = "setting"
 """Category of the records about settings that have no effect."""
-MOST_DO = 4
-MOST_DONT = 3
 MOST_LINKS = 4
 
 
@@ -73,23 +72,11 @@ def explanation(
 def _with_advice(verdict: Verdict, record: Record | None, lang: str) -> Verdict:
     """Fill in what to do and what not to try: the record's own first, else by cause."""
     general = advise(verdict, lang)
-    do = [_step(w.action, w.how, lang) for w in record.workarounds] if record else []
-    dont = [_step(d.action, d.why, lang) for d in record.dead_ends] if record else []
-    do = do or list(general.do)
+    do, dont = record_first(general.do, general.dont, record, lang)
     if verdict.culprits and (verdict.cause is Cause.UNKNOWN or not do):
         ranks = ranks_text(culprit.rank for culprit in verdict.culprits)
-        do.insert(0, LANGUAGES[lang].look_first.format(ranks=ranks))
-    return structs.replace(
-        verdict,
-        do=tuple(do[:MOST_DO]),
-        dont=tuple((dont or list(general.dont))[:MOST_DONT]),
-    )
-
-
-def _step(action: Text, detail: Text, lang: str) -> str:
-    what, more = say(action, lang).rstrip(".。"), say(detail, lang)
-    colon = "：" if lang == "zh" else ": "
-    return what if more.strip(".。") in {"", what} else f"{what}{colon}{more}"
+        do = (LANGUAGES[lang].look_first.format(ranks=ranks), *do)[:MOST_DO]
+    return structs.replace(verdict, do=do, dont=dont)
 
 
 def _unexplained(clusters: Sequence[Cluster], verdict: Verdict | None) -> tuple[Cluster, ...]:

@@ -265,6 +265,9 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     waiting: HostWait = HostWait()
     """What it waits for on its own host; empty until a stack was asked for."""
     failure: Failure | None = None
+    printed: tuple[str, ...] = ()
+    """The last lines of its output, where that is in a file anyway: of a rank that failed or
+    was looked at."""
     crashed_in: str = ""
     """The kind of thread in which a fatal signal arose: `python`, whose frames `stack` has then,
     or `native`, one that runs no Python code; empty if not known."""

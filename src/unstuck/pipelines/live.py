@@ -32,7 +32,7 @@ from unstuck.diagnose.diagnose import diagnose
 from unstuck.diagnose.job.patience import learned_patience
 from unstuck.diagnose.stuck.host import explain_rank
 from unstuck.diagnose.text import ranks_text
-from unstuck.explain.advice.advice import advise
+from unstuck.explain import recall
 from unstuck.model.action import Action
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
@@ -82,7 +82,7 @@ class Pipeline:
         if verdict is None or verdict.slowdown:
             self._close_stall(snapshot)
         if verdict is not None:
-            self._act(advise(verdict), snapshot)
+            self._act(verdict, snapshot)
         else:
             self._incidents.note_replacements(snapshot)
         if verdict is not None and verdict.until:
@@ -96,6 +96,7 @@ class Pipeline:
         ended_by_us = self.recovery is not None and self.recovery.has_ended(snapshot)
         if ended_by_us or not self._incidents.is_news(verdict):
             return
+        verdict = recall.explained(verdict, snapshot)
         self._incidents.add(verdict)
         self._readers.note_bundle(verdict, self._reports.report(verdict, snapshot))
         if self.recovery is not None:
@@ -189,6 +190,7 @@ def main() -> None:
     judge = pipeline.bugs.guard(pipeline.judge)
     hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), judge, options.host)
     pipeline.connect(hub)
+    recall.prepare()
     if orders := instructions.read(options.recovery):
         pipeline.act_by(orders)
     with socket.socket(fileno=options.listener) as listener:

@@ -5,13 +5,12 @@ explain_text("[rank3]: …")  a log that is in memory
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from unstuck.diagnose.logs.verdict import diagnose
 from unstuck.explain.explanation import Explanation, explanation
-from unstuck.explain.kb.load import KnowledgeBase, load
-from unstuck.explain.kb.match import Matcher
+from unstuck.explain.kb.load import KnowledgeBase
+from unstuck.explain.recall import knowledge
 from unstuck.observe.logs.files.sources import find
 from unstuck.observe.logs.reader import Reader, Reading
 
@@ -36,14 +35,14 @@ def explain(
     Example:
         explain(["slurm-4711.out"]).verdict
     """
-    kb, matcher = _knowledge(tuple(extra))
+    kb, matcher = knowledge(tuple(extra))
     reader = Reader(matcher.literals, matcher.confirm, since=since, progress=progress)
     return _explained(reader.read(find(paths)), kb, lang)
 
 
 def explain_text(text: str | bytes, *, lang: str = "en", name: str = "log") -> Explanation:
     """Explain a log that is in memory."""
-    kb, matcher = _knowledge(())
+    kb, matcher = knowledge(())
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     reading = Reader(matcher.literals, matcher.confirm).read_bytes(data, name)
     return _explained(reading, kb, lang)
@@ -52,9 +51,3 @@ def explain_text(text: str | bytes, *, lang: str = "en", name: str = "log") -> E
 def _explained(reading: Reading, kb: KnowledgeBase, lang: str) -> Explanation:
     verdict = diagnose(reading.logs, kb.for_logs(lang), lang)
     return explanation(reading, verdict, kb, lang)
-
-
-@lru_cache(maxsize=4)
-def _knowledge(extra: tuple[Path, ...]) -> tuple[KnowledgeBase, Matcher]:
-    kb = load(extra)
-    return kb, Matcher(kb)

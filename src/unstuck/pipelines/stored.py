@@ -14,7 +14,7 @@ from unstuck.collect import bundle
 from unstuck.diagnose.diagnose import diagnose
 from unstuck.diagnose.text import ranks_text
 from unstuck.errors import UsageError
-from unstuck.explain.advice.advice import advise
+from unstuck.explain.recall import explained
 from unstuck.model.verdict import Diagnosis, Evidence, Verdict
 from unstuck.observe.dumps import files, gaps, to_snapshot
 
@@ -60,7 +60,7 @@ def from_bundle(path: Path) -> Judged:
             f"this verdict differs from the stored one ({_short(incident.verdict)}); "
             f"stored by unstuck {stored_by}, read by {__version__}",
         )
-    verdict = advise(fresh) if fresh else None
+    verdict = explained(fresh, incident.snapshot) if fresh else None
     return Judged(verdict, "this snapshot", incident.path, notes)
 
 
@@ -71,7 +71,8 @@ def from_dumps(paths: Sequence[Path]) -> Judged:
     missing = gaps.notes(reading, snapshot)
     diagnosis = diagnose(snapshot)
     fresh = diagnosis.verdict
-    verdict = advise(replace(fresh, evidence=fresh.evidence + missing)) if fresh else None
+    noted = replace(fresh, evidence=fresh.evidence + missing) if fresh else None
+    verdict = explained(noted, snapshot) if noted else None
     count = len({dump.rank for dump in reading.dumps})
     source = "the dump of 1 rank" if count == 1 else f"the dumps of {count} ranks"
     return Judged(verdict, source, None, _broken(diagnosis) + tuple(map(_note, missing)))

@@ -52,7 +52,12 @@ def test_advice_is_that_of_the_record(lang: str, colon: str):
     helps, dead = BARRIER.workarounds[0], BARRIER.dead_ends[0]
 
     assert verdict is not None
-    assert verdict.do[0] == colon.join(getattr(t, lang) for t in (helps.action, helps.how))
+    assert helps.condition is not None
+    condition = getattr(helps.condition, lang)
+    action, how = verdict.do[0].split(colon, 1)
+    assert action.startswith(getattr(helps.action, lang))
+    assert condition[1:].rstrip(".\u3002\u65f6") in action
+    assert how == getattr(helps.how, lang)
     assert verdict.dont[0] == colon.join(getattr(t, lang) for t in (dead.action, dead.why))
 
 

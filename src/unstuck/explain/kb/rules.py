@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from unstuck.explain.kb import hostile, regex
+from unstuck.explain.kb.live_signs import KINDS
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.match import Matcher
 from unstuck.explain.kb.schema import DeadEnd, Rate, Record, Role, Text, Tier, Workaround
@@ -251,6 +252,20 @@ def sources(record: Record) -> Iterator[Finding]:
         yield "tier", "is measured, but the record has no measured rate"
 
 
+def live_signs(record: Record) -> Iterator[Finding]:
+    """Check that what a live verdict is compared with can be in one."""
+    for number, sign in enumerate(record.live):
+        field = f"live[{number}]"
+        if not sign.causes:
+            yield f"{field}.causes", "is empty"
+        for kind in sign.doing:
+            if kind.partition(":")[0] not in KINDS:
+                yield f"{field}.doing", f"there is no activity {kind!r}"
+        for name in ("ops", "backends", "code"):
+            if any(word != word.lower() or not word.strip() for word in getattr(sign, name)):
+                yield f"{field}.{name}", "must be in lower case"
+
+
 def dates(record: Record) -> Iterator[Finding]:
     """Check that dates are ISO dates, in order."""
     known: list[date] = []
@@ -264,4 +279,16 @@ def dates(record: Record) -> Iterator[Finding]:
         yield "first_seen", "is later than the other dates"
 
 
-RULES = (identity, languages, shape, anchors, patterns, lines, causes, claims, sources, dates)
+RULES = (
+    identity,
+    languages,
+    shape,
+    anchors,
+    patterns,
+    lines,
+    causes,
+    claims,
+    sources,
+    live_signs,
+    dates,
+)

@@ -103,6 +103,26 @@ class Workaround(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     sources: tuple[str, ...] = ()
 
 
+class LiveSign(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the failure looks in a watched job, before or without its message.
+
+    It fits a live verdict of one of the causes if all that is given here holds.
+    """
+
+    causes: tuple[Cause, ...]
+    looks: Text
+    doing: tuple[str, ...] = ()
+    """Kinds of `culprit.activity`, one of which it is: `asleep`, `killed:SIGKILL`."""
+    ops: tuple[str, ...] = ()
+    """Operations, in one of which the others wait."""
+    backends: tuple[str, ...] = ()
+    """Backends, one of which the group has in which the others wait."""
+    code: tuple[str, ...] = ()
+    """Words, one of which is in the culprit's function, section or line of code."""
+    first: bool = False
+    """The operation is the first of its group."""
+
+
 class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     """Another record that looks similar, and how to tell them apart."""
 
@@ -154,6 +174,8 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     dead_ends: tuple[DeadEnd, ...] = ()
     workarounds: tuple[Workaround, ...] = ()
     graph: Graph = field(default_factory=Graph)
+    live: tuple[LiveSign, ...] = ()
+    """How it looks in a watched job."""
     versions: tuple[Version, ...] = ()
     os_notes: dict[str, Text] = field(default_factory=dict[str, Text])
     aliases: tuple[str, ...] = ()

@@ -7,7 +7,16 @@ from msgspec import Struct
 
 from unstuck.explain.kb import words
 from unstuck.explain.kb.load import KnowledgeBase
-from unstuck.explain.kb.schema import DeadEnd, PossibleCause, Rate, Record, Text, Workaround, say
+from unstuck.explain.kb.schema import (
+    DeadEnd,
+    LiveSign,
+    PossibleCause,
+    Rate,
+    Record,
+    Text,
+    Workaround,
+    say,
+)
 from unstuck.model.logs import LogFact
 
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
@@ -41,6 +50,7 @@ class Section(Struct, frozen=True):
 TITLES = {
     "says": Text("What it says", "原文"),
     "means": Text("What it means", "含义"),
+    "live": Text("How it looks in a watched job", "在被监视的任务里是什么样"),
     "causes": Text("How to tell the causes apart", "如何区分原因"),
     "refinements": Text("When more is known", "进一步细分"),
     "dont": Text("What not to try", "不要尝试"),
@@ -65,6 +75,8 @@ _MEASURED = Text(
 _REPORTED = Text("helped in {} of {} reports", "在 {} / {} 份报告中有效")
 _REFINES = Text("{}, narrowed down by: {}", "{} 的细分，条件：{}")
 _EXAMPLE = Text("For example:", "例如：")
+_MORE = Text("and {} more causes", "等，另有 {} 种原因")
+_MOST_CAUSES = 4
 _JOIN = Text("; ", "；")
 
 
@@ -78,6 +90,7 @@ def outline(record: Record, kb: KnowledgeBase, lang: str = "en") -> list[Section
     parts: dict[str, Iterable[Part]] = {
         "says": _says(record, lang),
         "means": [Part(say(record.root_cause, lang))],
+        "live": [_live(sign, lang) for sign in record.live],
         "causes": [_cause(cause, lang) for cause in record.causes],
         "refinements": [_other(r.id, kb, lang, r.facts) for r in kb.refinements(record.id)],
         "dont": [_claim(item, item.why, lang) for item in record.dead_ends],
@@ -153,6 +166,14 @@ def _cause(cause: PossibleCause, lang: str) -> Part:
         notes=tuple(notes),
         links=cause.sources,
     )
+
+
+def _live(sign: LiveSign, lang: str) -> Part:
+    shown = sign.causes if len(sign.causes) <= _MOST_CAUSES else sign.causes[: _MOST_CAUSES - 1]
+    known = ", ".join(f"{cause} ({say(words.CAUSES[cause], lang)})" for cause in shown)
+    more = len(sign.causes) - len(shown)
+    head = f"{known} {say(_MORE, lang).format(more)}" if more else known
+    return Part(say(sign.looks, lang), head=head)
 
 
 def _claim(item: DeadEnd | Workaround, detail: Text, lang: str) -> Part:

@@ -35,6 +35,7 @@ GUTTER = 9
 INDENT = GUTTER + 2
 MOST_CULPRITS = 3
 MOST_HOPS = 4
+MOST_RECORDS = 3
 MOST_LINES_OF_DOING = 3
 
 _CHAIN_MATTERS = {Cause.ORDER_INVERSION, Cause.COLLECTIVE_MISMATCH}
@@ -135,7 +136,7 @@ class Block:
         parts = (
             [self.head(), *self.culprits(), *self.waits()],
             [*self.do(), *self.dont()],
-            [*self.sure(), *self._bundle(bundle)],
+            [*self.sure(), *self._known_as(), *self._bundle(bundle)],
         )
         lines: list[Text] = []
         for part in parts:
@@ -293,6 +294,12 @@ class Block:
 
     def _relative(self, path: str | Path) -> str:
         return str(path).removeprefix(self.base)
+
+    def _known_as(self) -> list[Text]:
+        """Name the records of the knowledge base that belong to it."""
+        names = self.verdict.records[:MOST_RECORDS]
+        text = f"{', '.join(names)}  (`unstuck kb show {names[0]}`)" if names else ""
+        return self.row("records"[: 6 + (len(names) > 1)], "dim", text) if names else []
 
     def _bundle(self, bundle: Path | None) -> list[Text]:
         if bundle is None:

@@ -27,6 +27,7 @@ from unstuck.observe.node.evidence import STALE, Evidence
 from unstuck.observe.node.last_operation import LastOperations
 from unstuck.observe.node.overdue import MissedDeadline, MissedDeadlines
 from unstuck.observe.node.pace import Progress, places_of
+from unstuck.observe.node.printed import Printed
 from unstuck.observe.node.process import cgroup, procfs
 from unstuck.observe.node.process.cgroup import OomCounter
 from unstuck.observe.node.process.starving import Starving
@@ -35,6 +36,7 @@ from unstuck.observe.node.tempo import TempoMeter
 from unstuck.observe.probe.page import Page, PageReader
 
 _JUST_NOW = 5.0
+_ASKED_TO_END = (0, -signal.SIGTERM)
 _NOT_UNDERSTOOD = (
     AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError
 )  # fmt: skip
@@ -67,6 +69,7 @@ class RankWatcher:
         self._oom_kills = 0
         self._crashed_in = ""
         self._crashed_at: tuple[CodeLine, ...] = ()
+        self._printed = Printed(self.pid)
         self._members = ChangingFile(f"{self.base}.groups")
         self._settings = ChangingFile(f"{self.base}.settings")
         self._last_operations = LastOperations(f"{self.base}.last")
@@ -237,6 +240,7 @@ class RankWatcher:
             threads=(evidence.threads,) if evidence.threads else (),
             waiting=evidence.waiting.look(now) if evidence.waiting and self.alive else HostWait(),
             failure=page_report.failure(report, now),
+            printed=self._last_words(report),
             crashed_in=self._crashed_in,
             exit_asked=report.get("exit_asked"),
             handling=str(report.get("handling", "")),
@@ -353,6 +357,14 @@ class RankWatcher:
             share = round(min(1.0, (fresh - used) / (now - then)), 3)
             self._cpu = (now, fresh, share)
         return share
+
+    def _last_words(self, report: dict[str, Any]) -> tuple[str, ...]:
+        """Return what it printed last, if it failed or somebody asked what it is doing."""
+        if not self.alive:
+            failed = self._exit_code not in _ASKED_TO_END
+        else:
+            failed = report.get("phase") == "exception" or self._evidence.stack_at is not None
+        return self._printed.last(str(report.get("error_file", ""))) if failed else ()
 
     def _groups(self, report: dict[str, Any], behind: int) -> tuple[GroupProgress, ...]:
         members = self._members.read()
