@@ -19,6 +19,9 @@ HELPERS = {
     "lingers",
     "storage_gone",
     "stays",
+    "training",
+    "far_away",
+    "saves_at_the_end",
 }
 """Programs without an entry in expected.toml: those of scenarios, or for tests alone."""
 

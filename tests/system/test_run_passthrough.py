@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,19 @@ def test_sigterm_ends_the_job_too(job: Start) -> None:
 
     assert running.wait_exit(15) != 0
     assert not running.wait_gone(5)
+    assert running.verdicts() == []
+
+
+def test_ranks_that_are_asked_to_end_finish_their_step_and_save(job: Start, tmp_path: Path) -> None:
+    """Rank 0 waits in a collective for longer than a rank that reacts to nothing is left alone."""
+    kept = tmp_path / "checkpoint"
+    running = job("saves_at_the_end", ranks=2, env={"FAULT_RANK": "1", "CHECKPOINT": str(kept)})
+    running.wait_onset()
+    time.sleep(0.5)  # until rank 0 is in it
+    os.kill(running.process.pid, signal.SIGTERM)
+
+    running.wait_exit(35)
+    assert kept.read_text() == "saved", running.words()
     assert running.verdicts() == []
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from unstuck.errors import UserError
 from unstuck.observe.timeouts.launch_options import option, python_script, split, torchrun_arguments
 
+_TORCHRUN_GRACE = 30.0
+
 
 class LaunchCommand(NamedTuple):
     """What a launch command says about the job."""
@@ -24,6 +26,8 @@ class LaunchCommand(NamedTuple):
     """How often the launcher restarts its ranks; None: it never does."""
     nodes: int = 0
     """How many nodes the launcher waits for before it starts a rank; 0 if it does not wait."""
+    grace: float = _TORCHRUN_GRACE
+    """Seconds that ranks get to end after SIGTERM; torchrun kills them then."""
 
 
 def understand(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
@@ -55,11 +59,18 @@ def understand(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
         job=_job(options, env),
         nodes=_fewest(nodes),
         max_restarts=_number(option(options, env, "--max-restarts")),
+        grace=_grace(options, env),
     )
 
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 0
+
+
+def _grace(options: Mapping[str, str], env: Mapping[str, str]) -> float:
+    said = option(options, env, "--shutdown-timeout")
+    text = said or env.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "")
+    return float(text) if text.isdigit() else _TORCHRUN_GRACE
 
 
 def _fewest(nodes: str) -> int:

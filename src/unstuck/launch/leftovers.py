@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from unstuck.clock import SYSTEM, Clock
@@ -16,16 +17,22 @@ MARK = "UNSTUCK_RUN"
 """The variable by which every process of a job can be found, whatever its parent is now."""
 
 
+OUT_OF_SIGHT = 10.0
+"""Seconds for which a rank in a collective may be waiting for a rank of another node to save."""
+
+
 class Unresponsive:
     """Finds ranks that cannot handle SIGTERM: stopped, or stuck where no handler runs.
 
     torchrun gives every rank 30 s after SIGTERM. A rank whose Python handler cannot run would
-    only waste them; one that does run its handler has the time that torchrun gives it.
+    only waste them; one that does run its handler has the time that torchrun gives it, and so has
+    one that waits for such a rank in a collective: they may be about to save together.
     """
 
-    def __init__(self, live: Path, clock: Clock = SYSTEM) -> None:
+    def __init__(self, live: Path, clock: Clock = SYSTEM, *, several_nodes: bool = False) -> None:
         self._clock = clock
-        now = clock.monotonic()
+        self._several_nodes = several_nodes
+        now = self._began = clock.monotonic()
         self._watchers: list[RankWatcher] = []
         for page in live.glob("rank-*.page"):
             with contextlib.suppress(OSError, ValueError):
@@ -34,15 +41,31 @@ class Unresponsive:
 
     def end(self) -> None:
         """Kill them, judged by what they did since this object was made."""
-        for watcher in self._watchers:
-            now = watcher.look(self._clock.monotonic())
-            if lives(watcher.pid) and is_unresponsive(self._before[watcher.pid], now):
-                kill(watcher.pid)
+        at = self._clock.monotonic()
+        ranks = {w.pid: w.look(at) for w in self._watchers if lives(w.pid)}
+        unseen = self._several_nodes and at - self._began < OUT_OF_SIGHT
+        for pid in beyond_help(self._before, ranks, unseen=unseen):
+            kill(pid)
 
     def close(self) -> None:
         """Let go of the pages."""
         for watcher in self._watchers:
             watcher.close(remove=False)
+
+
+def beyond_help(
+    before: Mapping[int, RankState], now: Mapping[int, RankState], *, unseen: bool
+) -> set[int]:
+    """Name the processes of ranks that cannot end by themselves, and that nobody else can help.
+
+    Args:
+        before: the ranks when they were asked to end.
+        now: those that still live.
+        unseen: there may be ranks elsewhere that still run.
+    """
+    stuck = {pid for pid, rank in now.items() if is_unresponsive(before[pid], rank)}
+    somebody_runs = unseen or stuck != set(now)
+    return {pid for pid in stuck if not (somebody_runs and only_waits(now[pid]))}
 
 
 def is_unresponsive(before: RankState, now: RankState) -> bool:
@@ -52,9 +75,15 @@ def is_unresponsive(before: RankState, now: RankState) -> bool:
     if now.unobserved:
         return False
     if now.beat_age > 2 * STALE and now.phase != "exit":
-        return True
+        # With the GIL held since the request and at work, it may be pickling what it saves.
+        return before.beat_age > 2 * STALE or now.process.cpu < 0.1
     blocked = now.in_flight and now.stack == before.stack and now.process.cpu < 0.1
     return blocked and now.stalled_for > STALE
+
+
+def only_waits(now: RankState) -> bool:
+    """Tell whether a rank would go on if another one did: it waits in a collective."""
+    return now.in_flight and now.beat_age <= 2 * STALE and not is_stopped(now.process)
 
 
 def lives(pid: int) -> bool:
@@ -78,9 +107,7 @@ def of_run(mark: str, but: set[int]) -> list[int]:
 def end_all(mark: str, but: set[int], grace: float = 2.0, clock: Clock = SYSTEM) -> int:
     """End what is left of a run: SIGTERM, then SIGKILL. Return how many there were."""
     victims = of_run(mark, but)
-    for pid in victims:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+    ask(victims)
     deadline = clock.monotonic() + grace
     while victims and clock.monotonic() < deadline:
         clock.sleep(0.05)
@@ -89,6 +116,13 @@ def end_all(mark: str, but: set[int], grace: float = 2.0, clock: Clock = SYSTEM)
     for pid in of_run(mark, but):
         kill(pid)
     return len(victims)
+
+
+def ask(pids: Iterable[int]) -> None:
+    """Send SIGTERM, which a process may answer in its own time."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
 
 
 def kill(pid: int) -> None:

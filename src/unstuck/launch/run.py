@@ -62,7 +62,7 @@ def run(
         )
         env = environment(os.environ, live.path, obeys=recovery is not None, respawn=respawn)
         greet = partial(_greet, f"watching; incidents go to {place.stores_in(directory)}", argv)
-        return Supervisor(command.argv, env, watchers, greet).run()
+        return Supervisor(command, env, watchers, greet).run()
     finally:
         live.remove()
         place.close()

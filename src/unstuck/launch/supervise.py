@@ -15,6 +15,7 @@ from unstuck.collect.agent.orders import STOP_FILE
 from unstuck.console import say
 from unstuck.errors import UserError
 from unstuck.launch import leftovers
+from unstuck.launch.command import LaunchCommand
 from unstuck.launch.watchers import Watchers
 
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
@@ -23,8 +24,8 @@ _WATCHED = _ENDING | _PASSED | {signal.SIGCHLD, signal.SIGALRM}
 _FROM_TERMINAL = 0x80
 """si_code of a signal that the kernel made, as Ctrl-C does."""
 _UNRESPONSIVE_AFTER = 2.0
-_GIVE_UP_AFTER = 35.0
-"""torchrun itself kills its ranks 30 s after SIGTERM."""
+_MARGIN = 5.0
+"""Seconds beyond those that the launcher itself gives its ranks after SIGTERM."""
 
 
 class Stop(Struct, frozen=True):
@@ -49,14 +50,16 @@ class Supervisor:
 
     def __init__(
         self,
-        argv: tuple[str, ...],
+        command: LaunchCommand,
         env: Mapping[str, str],
         watchers: Watchers,
         greet: Callable[[], None],
         clock: Clock = SYSTEM,
     ) -> None:
         """Prepare; `greet` is called once the command has really started."""
-        self._argv = argv
+        self._command = command
+        self._argv = command.argv
+        self._give_up_after = command.grace + _MARGIN
         self._greet = greet
         self._clock = clock
         self._env = env
@@ -158,7 +161,9 @@ class Supervisor:
         self._watchers.send("stopping")
         if self._end_requested_at is None:
             self._end_requested_at = self._clock.monotonic()
-            self._unresponsive = leftovers.Unresponsive(self._live, self._clock)
+            self._unresponsive = leftovers.Unresponsive(
+                self._live, self._clock, several_nodes=self._command.several_nodes
+            )
         else:
             self._kill_everything()
 
@@ -169,7 +174,7 @@ class Supervisor:
         elapsed = self._clock.monotonic() - self._end_requested_at
         if self._unresponsive is not None and elapsed > _UNRESPONSIVE_AFTER:
             self._unresponsive.end()
-        if elapsed > _GIVE_UP_AFTER:
+        if elapsed > self._give_up_after:
             self._kill_everything()
 
     def _kill_everything(self) -> None:
@@ -178,15 +183,26 @@ class Supervisor:
 
     def _clean_up(self, code: int) -> None:
         """After an ordinary end, ranks that outlive the launcher are watched to their own end."""
-        if self._unresponsive is not None:
-            self._unresponsive.close()
         if self._end_requested_at is None and code >= 0:
             self._wait_for_ranks()
         else:
+            self._let_ranks_save()
             count = leftovers.end_all(self._mark, self._ours())
             if count and self._end_requested_at is None:
                 say(f"ended {count} processes that outlived {self._argv[0]}")
         self._watchers.finish()
+
+    def _let_ranks_save(self) -> None:
+        """Give the time that is left to ranks that outlive a launcher which was asked to end."""
+        if self._end_requested_at is not None and self._living_ranks():
+            leftovers.ask(leftovers.of_run(self._mark, self._ours()))
+            while self._living_ranks():
+                info = _next_signal(0.25)
+                if info is not None and info.si_signo in _ENDING:
+                    self._kill_everything()
+                self._escalate()
+        if self._unresponsive is not None:
+            self._unresponsive.close()
 
     def _wait_for_ranks(self) -> None:
         while self._living_ranks():

@@ -177,6 +177,19 @@ def test_options_without_a_value_are_torchs_own():
 
 
 @pytest.mark.parametrize(
+    ("command", "env", "grace"),
+    [
+        ("torchrun train.py", {}, 30.0),
+        ("torchrun --shutdown-timeout=90 train.py", {}, 90.0),
+        ("torchrun train.py", {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5"}, 5.0),
+        ("python train.py", {}, 30.0),
+    ],
+)
+def test_how_long_ranks_may_take_to_end(command: str, env: dict[str, str], grace: float):
+    assert read(command, **env).grace == grace
+
+
+@pytest.mark.parametrize(
     ("command", "restarts"),
     [
         ("torchrun train.py", 0),

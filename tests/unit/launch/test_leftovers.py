@@ -148,6 +148,29 @@ def test_rank_that_can_run_its_handler_is_left_alone(now: RankState, unresponsiv
     assert leftovers.is_unresponsive(ALIVE, now) is unresponsive
 
 
+RUNS = replace(ALIVE, in_flight=False)
+HOLDS_GIL = replace(RUNS, beat_age=3.0)
+PICKLES = replace(HOLDS_GIL, process=Process(7, ProcessState("R"), cpu=0.9))
+STOPPED = replace(ALIVE, process=Process(7, ProcessState("T")))
+
+
+def test_rank_that_waits_for_one_that_still_runs_is_left_to_it():
+    def beyond(*ranks: RankState, unseen: bool = False) -> set[int]:
+        before = dict.fromkeys(range(len(ranks)), ALIVE)
+        return leftovers.beyond_help(before, dict(enumerate(ranks)), unseen=unseen)
+
+    assert beyond(ALIVE, RUNS) == set()
+    assert beyond(ALIVE, ALIVE) == {0, 1}
+    assert beyond(ALIVE, ALIVE, unseen=True) == set()
+    assert beyond(ALIVE, STOPPED, RUNS) == {1}
+    assert beyond(ALIVE, HOLDS_GIL) == {0, 1}
+    assert beyond(ALIVE, PICKLES) == set()
+
+
+def test_rank_that_held_the_gil_before_it_was_asked_does_not_save():
+    assert leftovers.is_unresponsive(HOLDS_GIL, PICKLES)
+
+
 @pytest.mark.parametrize(
     "said",
     [{"problem": "RuntimeError: no recorder"}, {"phase": "exit"}],

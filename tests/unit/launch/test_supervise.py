@@ -147,6 +147,35 @@ def test_what_outlives_a_killed_launcher_is_ended(start: Start):
     until(lambda: not Path(f"/proc/{left}").exists())
 
 
+LEAVES_A_RANK = (
+    "import os, pathlib, subprocess, sys, time\n"
+    "rank = subprocess.Popen([sys.executable, '-c', os.environ['SAVES']], start_new_session=True)\n"
+    "time.sleep(600)\n"
+)
+SAVES = (
+    "import os, pathlib, signal, sys, time\n"
+    "def save(*_):\n"
+    "    time.sleep(4)\n"
+    "    os.write(1, b'saved\\n')\n"
+    "    os._exit(0)\n"
+    "signal.signal(signal.SIGTERM, save)\n"
+    "pathlib.Path(os.environ['UNSTUCK_LIVE_DIR'], f'rank-0.{os.getpid()}.page').touch()\n"
+    "print('ready', flush=True)\n"
+    "time.sleep(600)\n"
+)
+
+
+def test_rank_saves_although_its_launcher_has_ended_at_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SAVES", SAVES)
+    process = start(sys.executable, "-c", LEAVES_A_RANK)
+    assert line(process) == "ready"
+    process.terminate()
+    assert line(process) == "saved"
+    assert process.wait(30) == 128 + signal.SIGTERM
+
+
 ASKS = (
     "import json, os, pathlib, sys, time\n"
     "live = pathlib.Path(os.environ['UNSTUCK_LIVE_DIR'])\n"
