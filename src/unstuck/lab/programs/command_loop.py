@@ -18,10 +18,9 @@ def person(address: tuple[str, int]) -> None:
 
 
 rank = training.join()
-if rank == 0:
-    server = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=person, args=(server.getsockname(),), daemon=True).start()
-    commands = server.accept()[0].makefile()
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=person, args=(server.getsockname(),), daemon=True).start()
+commands = server.accept()[0].makefile()
 command: list[Any] = [""]
 while command[0] != "stop":
     if rank == 0:

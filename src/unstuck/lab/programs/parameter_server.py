@@ -17,13 +17,17 @@ def serve(parameters: torch.Tensor) -> None:
         dist.send(parameters, worker)
 
 
+def gradient_of(parameters: torch.Tensor) -> torch.Tensor:
+    end = time.monotonic() + training.PAUSE / ROUNDS + rank
+    gradient = parameters.sin()
+    while time.monotonic() < end:
+        gradient += parameters.sin()
+    return gradient
+
+
 def work(parameters: torch.Tensor) -> None:
     for _ in range(ROUNDS):
-        end = time.monotonic() + training.PAUSE / ROUNDS + rank
-        while time.monotonic() < end:
-            gradient = parameters.sin()
-            time.sleep(0.01)
-        dist.send(gradient, 0)
+        dist.send(gradient_of(parameters), 0)
         dist.recv(parameters, 0)
 
 

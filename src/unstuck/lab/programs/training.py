@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,7 +23,7 @@ def join() -> int:
     return dist.get_rank()
 
 
-def steps(count: int, group: dist.ProcessGroup | None = None) -> None:
+def steps(count: int, group: Any = None) -> None:
     """Train for some steps, as all ranks of the group do."""
     for _ in range(count):
         time.sleep(0.1)
