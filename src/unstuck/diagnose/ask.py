@@ -38,7 +38,9 @@ def _stacks_wanted(case: Case, in_operation: list[RankState]) -> list[int]:
         # No main thread is in an operation: other threads may be.
         wanted += [state.rank for state in (*in_operation, *suspects_idle(job))]
     for sink in case.sinks:
-        if sink.kind is not SinkKind.GROUP and sink.call != INIT:
+        if sink.kind is SinkKind.GROUP and not sink.call and job.snapshot.shows_life:
+            wanted += sink.members[:_MOST_COMPARED]  # does any data flow?
+        elif sink.kind is not SinkKind.GROUP and sink.call != INIT:
             wanted += sink.members
         if any(rank in job.states and job.states[rank].loops == () for rank in sink.members):
             # Where the others are matters: has this rank left their loop?

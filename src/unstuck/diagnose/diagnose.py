@@ -1,4 +1,4 @@
-"""A snapshot in; a verdict, or the wish for more evidence, out.
+"""A snapshot in; a verdict, who holds others up, and the wish for more evidence, out.
 
 A rule that raises is skipped: what it would have said is missing, and the rules below it still
 speak. The diagnosis names it, so that whoever shows the verdict can ask for a bug report.
@@ -7,14 +7,18 @@ speak. The diagnosis names it, so that whoever shows the verdict can ask for a b
 import traceback
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from unstuck.diagnose.ask import ask_for
 from unstuck.diagnose.case import Case
+from unstuck.diagnose.finding import Finding
 from unstuck.diagnose.job.standing import survey
 from unstuck.diagnose.ladder import LADDER, Rule
-from unstuck.diagnose.write import write_verdict
+from unstuck.diagnose.write import write_notice, write_verdict
+from unstuck.model.diagnosis import BrokenRule, Diagnosis
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
-from unstuck.model.verdict import BrokenRule, Cause, Diagnosis, Verdict
+from unstuck.model.verdict import Cause
 
 LOST = (Cause.NODE_FAILURE, Cause.NETWORK_PARTITION)
 """What is reported during a pause too, beside deaths: whoever asked for one may stop ranks in a
@@ -38,23 +42,24 @@ def diagnose(snapshot: Snapshot, ladder: Sequence[Rule] = LADDER) -> Diagnosis:
     for rule in ladder:
         try:
             found = rule.find(case)
-            verdict = write_verdict(snapshot, found) if found else None
+            answer = None if found is None else _answer(case, rule, found, paused=paused)
         except Exception as error:  # noqa: BLE001 - see above
             broken.append(note_broken(rule.name, error))
             continue
-        if found is not None:
-            return _answer(case, rule, verdict, broken, paused=paused)
+        if answer is not None:
+            requests = _ask(case, broken) if rule.living and not paused else ()
+            return replace(answer, requests=requests, broken=tuple(broken))
     return Diagnosis(requests=() if paused else _ask(case, broken), broken=tuple(broken))
 
 
-def _answer(
-    case: Case, rule: Rule, verdict: Verdict | None, broken: list[BrokenRule], *, paused: bool
-) -> Diagnosis:
+def _answer(case: Case, rule: Rule, found: list[Finding], *, paused: bool) -> Diagnosis:
+    snapshot = case.job.snapshot
+    judged = [one for one in found if one.hold_up is None]
+    verdict = write_verdict(snapshot, judged) if judged else None
     if rule.living and paused:
-        lost = verdict if verdict and verdict.cause in LOST else None
-        return Diagnosis(lost, broken=tuple(broken))
-    requests = _ask(case, broken) if rule.living else ()
-    return Diagnosis(verdict, requests, tuple(broken))
+        return Diagnosis(verdict=verdict if verdict and verdict.cause in LOST else None)
+    notices = tuple(write_notice(snapshot, one) for one in found if one.hold_up is not None)
+    return Diagnosis(verdict=verdict, notices=notices)
 
 
 def _ask(case: Case, broken: list[BrokenRule]) -> tuple[EvidenceRequest, ...]:

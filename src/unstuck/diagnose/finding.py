@@ -8,9 +8,11 @@ from msgspec.structs import replace
 from unstuck.diagnose.text import place, seconds_text
 from unstuck.diagnose.wording import phrase
 from unstuck.model.doing import Activity
+from unstuck.model.life import Life
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import (
     Alternative,
+    Basis,
     Cause,
     Confidence,
     Culprit,
@@ -19,6 +21,14 @@ from unstuck.model.verdict import (
     Role,
     StuckOperation,
 )
+
+
+class HoldUp(Struct, frozen=True):
+    """Why a finding is no verdict yet: it may resolve itself."""
+
+    life: Life | None = None
+    judged_in: float | None = None
+    times_out_in: float | None = None
 
 
 class Finding(Struct, frozen=True):
@@ -42,6 +52,10 @@ class Finding(Struct, frozen=True):
     cut: tuple[CutLink, ...] = ()
     over: bool = False
     """It is over: the verdict corrects or completes an earlier one."""
+    basis: Basis = Basis.PROOF
+    """What allows a verdict."""
+    hold_up: HoldUp | None = None
+    """Set where nothing does yet: then it is a notice."""
 
 
 def user_line(state: RankState) -> CodeLine | None:

@@ -70,9 +70,20 @@ LATE_IF_IDLE = 5.0
 IDLE_FOR = 120.0
 """Seconds without progress after which a job in which nobody waits is reported. Tuned: a healthy
 job may pause for an upload or until new data is there."""
-ASK_BEFORE = 10.0
-"""Seconds before that at which stacks and processor time are asked for. Derived: agents answer
-within two frames, also on a busy machine."""
+
+# --- a living rank holds others up ---------------------------------------------------------------
+
+QUIET_FOR = 60.0
+"""Seconds without any sign of life after which it is judged although nothing proves that it is
+stuck. Tuned: services are often back within a minute, and people look after about as long."""
+INPUT_QUIET_FOR = 300.0
+"""Seconds, the same for one that waits for input by design: a queue, a request. Tuned."""
+FROZEN_FOR = 2.0
+"""Seconds without a sign of life after which a held GIL is known to be held by code that waits.
+Derived: two looks."""
+WARN_AT = 0.5
+"""Share of an operation's timeout that has passed when people are warned of it. Tuned: half the
+time is left to save or to look."""
 
 # --- what a process does -------------------------------------------------------------------------
 

@@ -32,6 +32,12 @@ _PHRASES: dict[type[d.Doing] | StrEnum, tuple[str, str]] = {
         "在 C 调用中持有 GIL，它的 Python 线程都无法运行",
     ),
     d.WaitsForLock: ("waits for a lock", "在等一把锁"),
+    d.Input.QUEUE: ("waits for an item of a queue", "在等队列里的数据"),
+    d.Input.REQUEST: ("waits for a request", "在等请求"),
+    d.WaitsForThread: (
+        "waits for another thread of its process",
+        "在等本进程的另一个线程",
+    ),
     d.WaitsForFileLock: (
         "waits for the lock on {path:a file}[, held by process {holders}]",
         "在等文件锁[（{path}）][，持有者是进程 {holders}]",

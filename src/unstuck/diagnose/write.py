@@ -2,13 +2,14 @@
 
 from msgspec.structs import replace
 
-from unstuck.diagnose.finding import Finding
+from unstuck.diagnose.finding import Finding, HoldUp
 from unstuck.diagnose.text import moment, place, ranks_text, seconds_text
 from unstuck.diagnose.waits.stall import operation_phrase
 from unstuck.model.doing import OVER
+from unstuck.model.notice import Notice
 from unstuck.model.rank import CodeLine
 from unstuck.model.snapshot import Snapshot
-from unstuck.model.verdict import Cause, Confidence, Culprit, Evidence, Role, Verdict
+from unstuck.model.verdict import Basis, Cause, Confidence, Culprit, Evidence, Role, Verdict
 
 _MOST_EVIDENCE = 24
 _MOST_LINES = 16
@@ -46,6 +47,24 @@ def write_verdict(snapshot: Snapshot, findings: list[Finding]) -> Verdict:
         step=max((state.step for state in snapshot.ranks), default=0),
         cut=merged.cut,
         until=moment(snapshot.taken_at) if merged.over else "",
+        basis=merged.basis,
+    )
+
+
+def write_notice(snapshot: Snapshot, finding: Finding) -> Notice:
+    """Write up a finding that is no verdict yet."""
+    hold_up = finding.hold_up or HoldUp()
+    return Notice(
+        ranks=finding.culprits,
+        waiting=finding.victims,
+        stuck=finding.stuck,
+        seconds=finding.seconds,
+        since=moment(snapshot.taken_at - finding.seconds),
+        life=hold_up.life,
+        judged_in=hold_up.judged_in,
+        times_out_in=hold_up.times_out_in,
+        attempt=snapshot.attempt,
+        step=max((state.step for state in snapshot.ranks), default=0),
     )
 
 
@@ -86,6 +105,7 @@ def _merge(findings: list[Finding]) -> Finding:
         chain=tuple(dict.fromkeys(line for one in findings for line in one.chain))[:_MOST_LINES],
         summary=" ".join(dict.fromkeys(one.summary for one in findings if one.summary)),
         cut=tuple(dict.fromkeys(cut for one in findings for cut in one.cut)),
+        basis=min((one.basis for one in findings), key=list(Basis).index),
     )
 
 

@@ -48,6 +48,23 @@ class WaitsForLock(Doing, frozen=True):
     """Waiting for a lock of its own process."""
 
 
+class Input(StrEnum):
+    """What is waited for where work comes in."""
+
+    QUEUE = "queue"
+    REQUEST = "request"
+
+
+class WaitsForInput(Doing, frozen=True):
+    """Waiting for work to come in: an item of a queue, a request to a server."""
+
+    how: Input
+
+
+class WaitsForThread(Doing, frozen=True):
+    """Waiting for another thread of its process: its end, or the result of its work."""
+
+
 class WaitsForFileLock(Doing, frozen=True):
     """Waiting for a lock on a file."""
 
@@ -399,6 +416,8 @@ Activity = (
     | Computing
     | HoldsGil
     | WaitsForLock
+    | WaitsForInput
+    | WaitsForThread
     | WaitsForFileLock
     | WaitsForProcess
     | WaitsForReader

@@ -10,6 +10,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from unstuck.model.bounds import AnyRank, Number, Rank, Ranks, Whole
+from unstuck.model.life import Life
 from unstuck.model.neighbour import HostWait
 
 
@@ -262,8 +263,12 @@ class RankState(Struct, frozen=True, omit_defaults=True):
     """Who hosts the job's key-value store: `launcher` or `rank 0`."""
     threads: tuple[str, ...] = ()
     """Full stacks of all threads as text, once asked for."""
+    elsewhere: tuple[CodeLine, ...] | None = None
+    """Where its other Python threads are: of each the innermost line. None if not known."""
     waiting: HostWait = HostWait()
     """What it waits for on its own host; empty until a stack was asked for."""
+    life: Life | None = None
+    """Its signs of life, from when a stack was first asked for; None before, or where hidden."""
     failure: Failure | None = None
     printed: tuple[str, ...] = ()
     """The last lines of its output, where that is in a file anyway: of a rank that failed or

@@ -43,3 +43,6 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """The host on which this was put together."""
     controls: Controls = Controls()
     """What people asked of the watchers: `unstuck ctl`."""
+    shows_life: bool = False
+    """The agents look for signs of life, so a rank without them may be told from one that works.
+    Not so in dumps, and in incidents that were recorded before they did."""

@@ -2,10 +2,9 @@
 
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from unstuck.model.doing import Activity
-from unstuck.model.requests import EvidenceRequest
 
 SCHEMA = "unstuck.verdict/1"
 
@@ -42,6 +41,17 @@ class Confidence(StrEnum):
     CERTAIN = "certain"
     LIKELY = "likely"
     POSSIBLE = "possible"
+
+
+class Basis(StrEnum):
+    """What allowed the verdict; `Verdict.because` says it in words."""
+
+    PROOF = "proof"
+    """It cannot resolve itself."""
+    TIME = "time"
+    """Too long without any sign of life."""
+    ASKED = "asked"
+    """As long as the user wanted to wait: a patience or the deadline of a section."""
 
 
 class Culprit(Struct, frozen=True, omit_defaults=True):
@@ -150,6 +160,8 @@ class Verdict(Struct, frozen=True):
     """For a network partition: between which hosts, in which direction."""
     until: str = ""
     """When it was over, ISO 8601, UTC; empty while it lasts."""
+    basis: Basis | None = None
+    """None where it was read from logs or by an older unstuck."""
 
 
 class VerdictFile(Struct, frozen=True):
@@ -157,23 +169,3 @@ class VerdictFile(Struct, frozen=True):
 
     verdict: Verdict | None
     schema: str = SCHEMA
-
-
-class BrokenRule(Struct, frozen=True):
-    """A part of diagnosis that raised: a bug in unstuck, and no reason to judge nothing."""
-
-    rule: str
-    """Its name in the ladder."""
-    error: str
-    """The exception in one line."""
-    trace: str = ""
-    """Where it arose, for a bug report."""
-
-
-class Diagnosis(Struct, frozen=True):
-    """What `diagnose` returns: a verdict if there is one, and what else it wants to see."""
-
-    verdict: Verdict | None = None
-    requests: tuple[EvidenceRequest, ...] = field(default=())
-    broken: tuple[BrokenRule, ...] = ()
-    """What could not be judged; the rest was."""

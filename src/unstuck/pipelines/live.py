@@ -16,6 +16,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import asdict, replace
 
 from unstuck.act import instructions
@@ -24,6 +25,7 @@ from unstuck.act.controls import RefusedError, Steering
 from unstuck.act.instructions import Instructions
 from unstuck.act.ledger import Ledger
 from unstuck.act.news import Incidents
+from unstuck.act.notices import Notices
 from unstuck.act.report import Reports
 from unstuck.clock import SYSTEM, Clock
 from unstuck.collect.hub.hub import Hub
@@ -62,6 +64,7 @@ class Pipeline:
         self._incidents = Incidents()
         self.bugs = OwnBugs(run, command)
         self._reports = Reports(run, command, host, as_json=as_json)
+        self._notices = Notices(run, as_json=as_json)
         self._steering = Steering(run / "controls.json")
         self._readers = Readers(run, command, self._incidents, clock)
         self._last: Snapshot | None = None
@@ -79,6 +82,7 @@ class Pipeline:
         diagnosis = diagnose(snapshot)
         self.bugs.note(diagnosis.broken, snapshot)
         verdict = diagnosis.verdict
+        self._notices.look(diagnosis.notices, verdict, snapshot)
         if verdict is None or verdict.slowdown:
             self._close_stall(snapshot)
         if verdict is not None:
@@ -137,8 +141,12 @@ class Pipeline:
             self._reports.announce(said)
             self._publish_pause(now)
         learned = learned_patience(self._last) if self._last else 0.0
-        controls = asdict(self._steering.at(now))
-        return {"said": said, "learned": round(learned, 1), "controls": controls}
+        return {
+            "said": said,
+            "learned": round(learned, 1),
+            "controls": asdict(self._steering.at(now)),
+            "notices": msgspec.to_builtins(self._notices.current),
+        }
 
     def _end_pause(self, now: float) -> None:
         if self._steering.pause_has_ended(now):

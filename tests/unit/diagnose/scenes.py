@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from unstuck.diagnose.diagnose import diagnose
+from unstuck.model.life import Life, Sign
 from unstuck.model.rank import (
     CodeLine,
     Failure,
@@ -48,6 +49,7 @@ class Scene:
     states: dict[int, RankState] = field(default_factory=dict[int, RankState])
     nodes: dict[str, NodeState] = field(default_factory=dict[str, NodeState])
     world_size: int = 0
+    shows_life: bool = False
 
     def change(self, rank: int, **fields: Any) -> "Scene":
         self.states[rank] = msgspec.structs.replace(self.states[rank], **fields)
@@ -130,7 +132,8 @@ class Scene:
     def snapshot(self) -> Snapshot:
         ranks = tuple(self.states[rank] for rank in sorted(self.states))
         world = self.world_size or len(ranks)
-        return Snapshot(NOW, tuple(self.nodes.values()), ranks, 0, world)
+        nodes = tuple(self.nodes.values())
+        return Snapshot(NOW, nodes, ranks, 0, world, shows_life=self.shows_life)
 
 
 def job(
@@ -196,6 +199,12 @@ def silent(scene: Scene) -> bool:
 
 def culprits(verdict: Verdict) -> list[int]:
     return [one.rank for one in verdict.culprits]
+
+
+def watched(scene: Scene, rank: int, quiet: float, *signs: Sign, **rates: float) -> Scene:
+    """Let the agents look for signs of life; this rank has shown none for so long."""
+    scene.shows_life = True
+    return scene.change(rank, life=Life(quiet + 1.0, quiet, signs, **rates))
 
 
 def one_sleeps(size: int = 4, sleeper: int = 2) -> Scene:

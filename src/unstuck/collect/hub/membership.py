@@ -153,6 +153,7 @@ class Membership:
             attempt=max((rank.restarts for rank in current), default=0),
             world_size=max((rank.world_size for rank in current), default=0),
             hub=self._host,
+            shows_life=True,
         )
 
 

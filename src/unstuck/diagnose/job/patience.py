@@ -64,6 +64,12 @@ def limit_of(
     return max(limit, LONG_WORK) if does_long_work(state) else limit
 
 
+def is_asked(state: RankState, controls: Controls = _AS_LEARNED) -> bool:
+    """Tell whether the user said how long to wait for a rank: a patience, or a section's time."""
+    by_section = any(name in controls.sections for name in state.sections)
+    return bool(controls.patience) or by_section or state.section_left is not None
+
+
 def limit_of_wait(
     waiting: Iterable[RankState], learned: float, controls: Controls = _AS_LEARNED
 ) -> float:

@@ -5,7 +5,7 @@ from unstuck.diagnose.job.standing import Job
 from unstuck.diagnose.text import ranks_text
 from unstuck.model.doing import Absent, Ended, Ending, Hold, NeverSeen, Stopped
 from unstuck.model.rank import ProcessState, RankState
-from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence, Role
+from unstuck.model.verdict import Alternative, Basis, Cause, Confidence, Evidence, Role
 
 _MOST_ITEMS = 5
 _HOLDS = {ProcessState.TRACED: Hold.DEBUGGER, ProcessState.FROZEN: Hold.FREEZER}
@@ -47,6 +47,7 @@ def explain_missing(job: Job, ranks: list[int], seconds: float) -> Finding:
     world = job.snapshot.world_size
     return Finding(
         cause=Cause.NEVER_JOINED,
+        basis=Basis.TIME,
         confidence=Confidence.POSSIBLE,
         because=f"{len(job.states)} of {world} ranks were seen; a rank that runs without the "
         "probe would look the same",

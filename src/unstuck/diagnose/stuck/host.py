@@ -1,5 +1,7 @@
 """What a living rank that others wait for is doing instead."""
 
+import re
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,15 +16,27 @@ from unstuck.diagnose.job.main_thread import (
 )
 from unstuck.diagnose.slow import contention
 from unstuck.diagnose.stuck.neighbours import Reading, read_child, read_neighbours
-from unstuck.diagnose.thresholds import BUSY_CPU
+from unstuck.diagnose.thresholds import BUSY_CPU, FROZEN_FOR
 from unstuck.model import doing
-from unstuck.model.doing import Source
+from unstuck.model.doing import Input, Source
 from unstuck.model.host import Pressure
 from unstuck.model.neighbour import KernelWait
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.verdict import Alternative, Cause, Confidence, Culprit, Evidence, Role
 
 _LOADER_CALLS = ("_next_data", "_try_get_data", "_get_data", "_poll")
+_SERVES = (
+    ("socket.py", ("accept",)),
+    ("socketserver.py", ("serve_forever", "handle_request", "get_request")),
+    ("asyncio/base_events.py", ("run_forever",)),
+)
+_JOINS = (
+    ("threading.py", ("join",)),
+    ("concurrent/futures/_base.py", ("result", "wait", "as_completed")),
+    ("concurrent/futures/thread.py", ("shutdown",)),
+)
+_ACQUIRES = re.compile(r"\.acquire\(\)|^\s*with\b.*lock", re.IGNORECASE)
+"""Without a timeout: one that has a limit ends by itself."""
 _SOURCES = {
     KernelWait.PIPE_READ: Source.PIPE,
     KernelWait.SOCKET: Source.SOCKET,
@@ -49,6 +63,8 @@ class Doing(Struct, frozen=True):
     culprit: Culprit
     evidence: tuple[Evidence, ...]
     alternatives: tuple[Alternative, ...] = ()
+    proof: str = ""
+    """Why the rank cannot go on by itself; empty where it may."""
 
 
 def explain_rank(state: RankState, pressure: Pressure | None = None) -> Doing:
@@ -78,6 +94,7 @@ def explain_rank(state: RankState, pressure: Pressure | None = None) -> Doing:
             *stack_evidence(state),
         ),
         alternatives=reading.alternatives,
+        proof=reading.proof,
     )
 
 
@@ -134,6 +151,8 @@ def _read(state: RankState) -> Reading:
         or _waits_for_store(state)
         or _runs(state)
         or read_child(state)
+        or _waits_for_input(state)
+        or _waits_for_thread(state)
         or _waits_for_lock(state)
         or _waits_for_data(state)
         or _no_reading(state)
@@ -149,7 +168,14 @@ def _holds_gil(state: RankState) -> Reading | None:
         doing.HoldsGil(),
         "its C++ server answers while its Python threads do not run",
         (Alternative(Cause.BUSY_ELSEWHERE, "wait: a C call that is only long returns by itself"),),
+        proof=_gil_proof(state),
     )
+
+
+def _gil_proof(state: RankState) -> str:
+    if state.life is None or state.life.quiet_for < FROZEN_FOR:
+        return ""
+    return "the code that holds the GIL uses no CPU, and no other thread can run to wake it"
 
 
 def _waits_for_loader(state: RankState) -> Reading | None:
@@ -241,6 +267,62 @@ def _works(state: RankState) -> bool:
     return is_held_up(state) and not waits_on_host(state.stack[0])
 
 
+def _waits_for_input(state: RankState) -> Reading | None:
+    """Find a rank where work comes in: by design it may wait there for long."""
+    if any(_is_in(line, "queue.py", ("get",)) for line in state.stack):
+        what, because = Input.QUEUE, "its main thread is in the get of a queue that is empty"
+    elif any(_is_in(line, file, calls) for line in state.stack for file, calls in _SERVES):
+        what, because = Input.REQUEST, "its main thread listens for requests"
+    else:
+        return None
+    return Reading(
+        Cause.HOST_DEADLOCK if what is Input.QUEUE else Cause.BUSY_ELSEWHERE,
+        Confidence.LIKELY,
+        doing.WaitsForInput(how=what),
+        because,
+        (
+            Alternative(
+                Cause.HOST_DEADLOCK if what is Input.REQUEST else Cause.BUSY_ELSEWHERE,
+                "look at who should send it: a producer that died or waits itself sends nothing",
+            ),
+        ),
+    )
+
+
+def _waits_for_thread(state: RankState) -> Reading | None:
+    if not any(_is_in(line, file, calls) for line in state.stack for file, calls in _JOINS):
+        return None
+    return Reading(
+        Cause.HOST_DEADLOCK,
+        Confidence.LIKELY,
+        doing.WaitsForThread(),
+        "its main thread waits for another thread and uses no CPU",
+        (_MAY_END,),
+    )
+
+
+def _is_in(line: CodeLine, file: str, calls: tuple[str, ...]) -> bool:
+    return line.function in calls and line.file.replace("\\", "/").endswith(f"/{file}")
+
+
+def _lock_proof(state: RankState) -> str:
+    """Say that no thread is left that could release the lock; empty where one may."""
+    if state.elsewhere is None or state.life is None or state.life.quiet_for < FROZEN_FOR:
+        return ""
+    # A lock of the module multiprocessing may be released by another process.
+    if state.waiting.children or not state.stack or not _acquires(state.stack[0]):
+        return ""
+    if not all(_acquires(line) for line in state.elsewhere):
+        return ""
+    if state.elsewhere:
+        return "all threads of its process wait for locks, so none of them can release one"
+    return "no other thread of its process is left that could release it"
+
+
+def _acquires(line: CodeLine) -> bool:
+    return bool(_ACQUIRES.search(line.text))
+
+
 def _waits_for_lock(state: RankState) -> Reading | None:
     inner = innermost(state)
     in_lock_code = inner is not None and waits_on_host(inner)
@@ -255,6 +337,7 @@ def _waits_for_lock(state: RankState) -> Reading | None:
         doing.WaitsForLock(),
         "its main thread waits for another thread or process and uses no CPU",
         (_MAY_END,),
+        proof=_lock_proof(state),
     )
 
 

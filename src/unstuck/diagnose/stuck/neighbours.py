@@ -31,6 +31,8 @@ class Reading(Struct, frozen=True):
     because: str
     alternatives: tuple[Alternative, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    proof: str = ""
+    """Why the rank cannot go on by itself; empty where it may."""
 
 
 def read_neighbours(state: RankState) -> Reading | None:
@@ -57,6 +59,7 @@ def _file_lock(state: RankState) -> Reading | None:
             ),
         ),
         _evidence(state, wait.by, "holds the lock"),
+        _proof(wait.by, "holds that lock"),
     )
 
 
@@ -84,6 +87,7 @@ def _stopped_child(state: RankState) -> Reading | None:
             ),
         ),
         _evidence(state, stopped, "is a child of the rank"),
+        _proof(stopped, "should send data or exit"),
     )
 
 
@@ -129,6 +133,7 @@ def _full_pipe(state: RankState) -> Reading | None:
             ),
         ),
         _evidence(state, wait.by, "reads the pipe"),
+        _proof(wait.by, "should read the pipe"),
     )
 
 
@@ -156,6 +161,13 @@ def read_child(state: RankState) -> Reading | None:
 def _waits_for_lock(one: Neighbour) -> bool:
     in_lock = bool(one.waits) and all(kernel_wait(where) is KernelWait.LOCK for where in one.waits)
     return in_lock and one.state == "S" and (one.cpu or 0.0) < IDLE_CPU
+
+
+def _proof(found: Sequence[Neighbour], part: str) -> str:
+    """Say that all who could end the wait are stopped; empty where one of them is not."""
+    if not found or any(one.state not in _STOPPED for one in found):
+        return ""
+    return f"process {processes_text(found)}, which {part}, is stopped"
 
 
 def _evidence(state: RankState, found: Sequence[Neighbour], part: str) -> tuple[Evidence, ...]:

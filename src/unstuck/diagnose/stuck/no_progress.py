@@ -3,8 +3,9 @@
 Storage or a service that does not answer blocks all ranks at once. No collective is in flight
 then, so no timeout of torch ever ends it. In the same way one rank that never exits holds up
 a job whose other ranks are done. A healthy job may pause as well, for an upload or until new data
-is there: so it is reported only after two minutes, and only if none of its processes and their
-children uses the CPU; at a place known to take long only after three times as long.
+is there: so it is reported only after two minutes, the second of them without any sign of life in
+its processes and their children; at a place known to take long only after three times as long, and
+where work comes in (a queue, a request) only after five minutes.
 """
 
 from collections import defaultdict
@@ -18,10 +19,11 @@ from unstuck.diagnose.job.patience import limit_of
 from unstuck.diagnose.job.standing import Job, Standing
 from unstuck.diagnose.stuck.host import Doing, explain_rank
 from unstuck.diagnose.text import place, ranks_text
-from unstuck.diagnose.thresholds import ASK_BEFORE, GRACE, IDLE_CPU, IDLE_FOR
+from unstuck.diagnose.thresholds import GRACE, IDLE_CPU, IDLE_FOR, INPUT_QUIET_FOR, QUIET_FOR
+from unstuck.model.doing import WaitsForInput
 from unstuck.model.neighbour import KernelWait
 from unstuck.model.rank import Phase, RankState
-from unstuck.model.verdict import Alternative, Cause, Confidence
+from unstuck.model.verdict import Alternative, Basis, Cause, Confidence
 
 _PHASES = (Phase.RUN, Phase.EXIT)
 _MOST_ITEMS = 5
@@ -38,13 +40,22 @@ def nobody_waits(case: Case) -> list[Finding] | None:
     if not states or not all(_is_idle(state) for state in states):
         return None
     doings = [explain_rank(state) for state in states]
+    if _may_get_input(job, states, doings):
+        return None
     ended = len(job.states) - len(states)
     return [_explain_lingering(doings) if ended else _explain_all(states, doings)]
 
 
+def _may_get_input(job: Job, states: list[RankState], doings: list[Doing]) -> bool:
+    """Tell whether a rank waits where work comes in, and not for too long yet."""
+    serves = any(isinstance(one.culprit.activity, WaitsForInput) for one in doings)
+    patient = serves and not job.snapshot.controls.patience
+    return patient and min(state.stalled_for for state in states) < INPUT_QUIET_FOR
+
+
 def suspects_idle(job: Job) -> list[RankState]:
     """List the ranks whose stacks are needed before a job is said to make no progress."""
-    return [state for state in _without_progress(job, IDLE_FOR - ASK_BEFORE) if lacks_stack(state)]
+    return [state for state in _without_progress(job, IDLE_FOR - QUIET_FOR) if lacks_stack(state)]
 
 
 def _without_progress(job: Job, seconds: float) -> list[RankState]:
@@ -85,7 +96,8 @@ def _may_be_well(state: RankState) -> bool:
 def _is_idle(state: RankState) -> bool:
     used = [state.waiting.cpu, *(child.cpu for child in state.waiting.children)]
     fresh = not lacks_stack(state) or state.stalled_for >= IDLE_FOR + GRACE
-    return fresh and all(cpu is not None and cpu < IDLE_CPU for cpu in used)
+    idle = all(cpu is not None and cpu < IDLE_CPU for cpu in used)
+    return fresh and idle and (state.life is None or state.life.quiet_for >= QUIET_FOR - GRACE)
 
 
 def _explain_all(states: list[RankState], doings: list[Doing]) -> Finding:
@@ -93,6 +105,7 @@ def _explain_all(states: list[RankState], doings: list[Doing]) -> Finding:
     size = f"None of the {len(states)} ranks makes" if len(states) > 1 else "The only rank makes no"
     return Finding(
         cause=Cause.BUSY_ELSEWHERE,
+        basis=Basis.TIME,
         confidence=Confidence.POSSIBLE,
         because="no collective is in flight, and no process of the job uses the CPU",
         culprits=(),
@@ -111,6 +124,7 @@ def _explain_all(states: list[RankState], doings: list[Doing]) -> Finding:
 def _explain_lingering(doings: list[Doing]) -> Finding:
     return Finding(
         cause=Cause.BUSY_ELSEWHERE,
+        basis=Basis.TIME,
         confidence=Confidence.POSSIBLE,
         because=f"all other ranks have ended without an error; {doings[0].because}",
         culprits=tuple(doing.culprit for doing in doings),

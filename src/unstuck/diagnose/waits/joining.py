@@ -9,12 +9,15 @@ is what we advise); one that still imports, or was never seen, a minute.
 
 from collections import defaultdict
 
+from msgspec.structs import replace
+
 from unstuck.diagnose.case import Case
 from unstuck.diagnose.dead.deaths import left_in_order
 from unstuck.diagnose.finding import Finding, culprit, process_evidence, with_activity
 from unstuck.diagnose.job.standing import Job, Standing
 from unstuck.diagnose.network.lost_hosts import explain_silent
 from unstuck.diagnose.stuck.absent import explain_missing, explain_stopped
+from unstuck.diagnose.stuck.hold_up import basis_of, because_of, hold_up_of
 from unstuck.diagnose.stuck.host import Doing, explain_rank
 from unstuck.diagnose.text import ranks_text, seconds_text
 from unstuck.diagnose.thresholds import (
@@ -29,7 +32,7 @@ from unstuck.diagnose.waits.meetings import MOST_UNSEEN
 from unstuck.diagnose.waits.sinks import Sink, SinkKind
 from unstuck.model.doing import Before, Ended, Ending, NotJoined, Unclear
 from unstuck.model.rank import RankState
-from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence, Role
+from unstuck.model.verdict import Alternative, Basis, Cause, Confidence, Evidence, Role
 
 _JOINED = ("init", "run")
 _MOST_ITEMS = 5
@@ -46,7 +49,11 @@ def explain_joining(job: Job, sink: Sink) -> list[Finding]:
         return []
     found = _explain_absent(job, sink, seconds) or _all_there(job, waiting, seconds)
     least = job.snapshot.controls.patience
-    return [one for one in found if seconds >= least or one.confidence is Confidence.CERTAIN]
+    return [
+        one
+        for one in found
+        if seconds >= least or one.confidence is Confidence.CERTAIN or one.hold_up
+    ]
 
 
 def _explain_absent(job: Job, sink: Sink, seconds: float) -> list[Finding]:
@@ -67,7 +74,7 @@ def _explain_absent(job: Job, sink: Sink, seconds: float) -> list[Finding]:
     usual = max(s.age - s.stalled_for for s in job.live if s.phase in _JOINED)
     living = states.get(Standing.LIVE, ())
     if late := [s for s in living if _is_late(s, min(seconds, s.stalled_for), usual)]:
-        found.append(_explain_late(late[:MOST_UNSEEN], seconds, usual))
+        found += _explain_late(job, late[:MOST_UNSEEN], seconds, usual)
     if seconds >= JOIN_WITHIN and (missing := by_standing[Standing.MISSING]):
         found.append(explain_missing(job, missing, seconds))
     return found
@@ -108,20 +115,43 @@ def _is_late(state: RankState, waited: float, usual: float) -> bool:
     return waited >= LATE_IF_IDLE and age >= 2 * usual
 
 
-def _explain_late(states: list[RankState], seconds: float, usual: float) -> Finding:
-    doings = [explain_rank(state) for state in states]
+def _explain_late(job: Job, states: list[RankState], seconds: float, usual: float) -> list[Finding]:
+    """Divide those that are late into the ones that are stuck and those that may still join."""
+    judged: dict[Basis | None, list[tuple[RankState, Doing]]] = defaultdict(list)
+    for state in states:
+        doing, waited = explain_rank(state), min(seconds, state.stalled_for)
+        basis = basis_of(job, state, doing.culprit, doing.proof, waited)
+        if state.phase == "born":
+            # Without a probe nothing shows its signs of life.
+            basis = basis or Basis.TIME
+        because = because_of(basis, doing.proof, state, waited) if basis else ""
+        judged[basis].append((state, replace(doing, because=doing.because + because)))
+    return [_late(job, basis, late, seconds, usual) for basis, late in judged.items()]
+
+
+def _late(
+    job: Job,
+    basis: Basis | None,
+    late: list[tuple[RankState, Doing]],
+    seconds: float,
+    usual: float,
+) -> Finding:
     came = f"the others called init_process_group within {seconds_text(usual)} of their start"
+    doings = [doing for _, doing in late]
+    state, first = late[0]
     return Finding(
         cause=Cause.NEVER_JOINED,
         confidence=Confidence.LIKELY,
-        because=f"{came}; {doings[0].because}",
+        because=f"{came}; {first.because}",
         culprits=tuple(
             with_activity(one.culprit, NotJoined(one.culprit.activity or Unclear(), _before(state)))
-            for state, one in zip(states, doings, strict=True)
+            for state, one in late
         ),
         seconds=seconds,
         evidence=tuple(item for one in doings[:_MOST_ITEMS] for item in one.evidence),
         alternatives=_what_instead(doings),
+        basis=basis or Basis.TIME,
+        hold_up=None if basis else hold_up_of(job, state, first.culprit, (), ""),
     )
 
 

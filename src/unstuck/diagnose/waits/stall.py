@@ -21,6 +21,7 @@ from unstuck.diagnose.stuck.absent import (
     explain_stopped,
     explain_unseen,
 )
+from unstuck.diagnose.stuck.hold_up import basis_of, because_of, hold_up_of
 from unstuck.diagnose.stuck.host import Doing, explain_rank
 from unstuck.diagnose.stuck.left_loop import (
     Left,
@@ -47,8 +48,17 @@ from unstuck.diagnose.waits.mismatch import OUT_OF_DATA
 from unstuck.diagnose.waits.sinks import Sink, SinkKind, has_lasted
 from unstuck.diagnose.waits.store import find_lost_store
 from unstuck.model.doing import Activity, InCall, Unclear
+from unstuck.model.life import Sign
 from unstuck.model.rank import RankState
-from unstuck.model.verdict import Alternative, Cause, Confidence, Evidence, Role, StuckOperation
+from unstuck.model.verdict import (
+    Alternative,
+    Basis,
+    Cause,
+    Confidence,
+    Evidence,
+    Role,
+    StuckOperation,
+)
 
 _MOST_ITEMS = 5
 
@@ -116,9 +126,17 @@ def explain_sink(
         findings = [explain_unmet(graph, sink.members) or _explain_cycle(job, sink)]
     elif sink.call:
         findings = []  # all are there: it may take its time
+    elif _data_flows(job, sink):
+        findings = []
     else:
         findings = [_explain_group(job, sink)]
     return [_complete(job, sink, finding) for finding in findings]
+
+
+def _data_flows(job: Job, sink: Sink) -> bool:
+    """Tell whether bytes of an operation still arrive: it is large, or the network slow."""
+    lives = (state.life for state in _states(job, sink.members))
+    return any(life is not None and Sign.NETWORK in life.signs for life in lives)
 
 
 def _taking_part(graph: WaitGraph, sink: Sink) -> tuple[int, ...]:
@@ -175,9 +193,9 @@ def _explain_living(
         states = [s for s in states if min(wait, s.stalled_for) >= limit_of(s, limit, known, told)]
         if not _is_ready(job, sink, limit):
             return []
-    by_cause: dict[Cause, list[Doing]] = defaultdict(list)
     left: list[Left] = []
     instead: dict[int, Activity] = {}
+    late: list[tuple[RankState, Doing]] = []
     for state in states:
         doing = explain_rank(own_exception(job, state), pressure_of(job, state.host))
         gone = None if sink.call else has_left_everything(job, state, sink.stuck.waiting)
@@ -185,10 +203,48 @@ def _explain_living(
             left.append(gone)
             instead[state.rank] = doing.culprit.activity or Unclear()
         else:
-            by_cause[doing.cause].append(doing)
+            late.append((state, doing))
     found = [explain_left(job, one, instead) for one in merge_left(left)]
-    merged = [_merge_doings(cause, all_, fallen) for cause, all_ in sorted(by_cause.items())]
+    if fallen:
+        merged = _merge_causes([(doing, Basis.PROOF) for _, doing in late], fallen=True)
+    else:
+        merged = _judge(job, sink, late)
     return found + [_not_called(sink.call, finding) for finding in merged]
+
+
+def _judge(job: Job, sink: Sink, late: list[tuple[RankState, Doing]]) -> list[Finding]:
+    """Divide those that keep others waiting into the ones that are stuck and mere hold-ups."""
+    judged: list[tuple[Doing, Basis]] = []
+    held: list[tuple[RankState, Doing]] = []
+    for state, doing in late:
+        waited = min(has_lasted(job, sink), state.stalled_for)
+        basis = basis_of(job, state, doing.culprit, doing.proof, waited)
+        if basis is None:
+            held.append((state, doing))
+        else:
+            because = doing.because + because_of(basis, doing.proof, state, waited)
+            judged.append((replace(doing, because=because), basis))
+    found = _merge_causes(judged)
+    if held:
+        state, first = held[0]
+        waiting, group = sink.stuck.waiting, sink.stuck.group
+        hold_up = hold_up_of(job, state, first.culprit, waiting, group)
+        merged = _merge_doings(first.cause, [doing for _, doing in held], fallen=False)
+        found.append(replace(merged, hold_up=hold_up))
+    return found
+
+
+def _merge_causes(doings: list[tuple[Doing, Basis]], *, fallen: bool = False) -> list[Finding]:
+    by_cause: dict[Cause, list[tuple[Doing, Basis]]] = defaultdict(list)
+    for doing, basis in doings:
+        by_cause[doing.cause].append((doing, basis))
+    return [
+        replace(
+            _merge_doings(cause, [doing for doing, _ in alike], fallen=fallen),
+            basis=min((basis for _, basis in alike), key=list(Basis).index),
+        )
+        for cause, alike in sorted(by_cause.items())
+    ]
 
 
 def _not_called(call: str, finding: Finding) -> Finding:
@@ -198,7 +254,7 @@ def _not_called(call: str, finding: Finding) -> Finding:
     return replace(finding, because=because)
 
 
-def _merge_doings(cause: Cause, doings: list[Doing], fallen: bool) -> Finding:
+def _merge_doings(cause: Cause, doings: list[Doing], *, fallen: bool) -> Finding:
     confidence = max((one.confidence for one in doings), key=list(Confidence).index)
     alternatives = [other for one in doings for other in one.alternatives]
     if fallen:

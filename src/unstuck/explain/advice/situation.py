@@ -125,6 +125,8 @@ def _busy(verdict: Verdict, first: Culprit) -> str:
         return "asleep"
     if isinstance(first.activity, d.WaitsForData | d.WaitsForProcess):
         return "data"
+    if isinstance(first.activity, d.WaitsForInput):
+        return "input"
     section = first.activity.section if first.activity else ""
     code = f"{first.function} {first.code} {section}".lower()
     saving = isinstance(first.activity, d.Busy) and first.activity.how is d.Work.SAVING
@@ -138,6 +140,8 @@ def _unknown(_verdict: Verdict, first: Culprit) -> str:
 _DEADLOCKS: dict[type[object], str] = {
     d.HoldsGil: "gil",
     d.WaitsForWorkers: "dataloader",
+    d.WaitsForInput: "queue",
+    d.WaitsForThread: "thread",
     d.WaitsForDisk: "disk",
     d.WaitsForData: "data",
     d.WaitsForProcess: "data",

@@ -9,6 +9,7 @@ from unstuck.model.rank import CodeLine, GroupProgress
 from unstuck.observe.node import recorder, source_text, stacks
 from unstuck.observe.node.loops import loops_around, route_to
 from unstuck.observe.node.process import cgroup, procfs
+from unstuck.observe.node.process.signs_of_life import SignsOfLife
 from unstuck.observe.node.process.waits_for import HostWaitReader
 from unstuck.observe.probe.page import PageReader
 
@@ -33,16 +34,21 @@ class Evidence:
         self.stack: tuple[CodeLine, ...] = ()
         self.stack_at: float | None = None
         self.threads = ""
+        self.elsewhere: tuple[CodeLine, ...] | None = None
         self.loops: tuple[str, ...] | None = None
         self.route: tuple[CodeLine, ...] = ()
         self.gil_held = False
         self.waiting: HostWaitReader | None = None
+        self.life: SignsOfLife | None = None
 
-    def take_stack(self) -> None:
+    def take_stack(self, lines: int) -> None:
         """Ask for the stacks of all threads. Some 100 ms; run it beside the loop.
 
-        What the rank waits for on its host is read before that, as a signal wakes it.
+        What the rank waits for on its host is read before that, as a signal wakes it. From then on
+        its signs of life are followed; `lines` is at how many lines of its script it has been.
         """
+        if self.life is None:
+            self.life = SignsOfLife(self._pid, time.monotonic(), lines)
         self.waiting = HostWaitReader(self._pid, time.monotonic())
         report = self._reader.read().report
         state = procfs.stat(self._pid)
@@ -52,6 +58,8 @@ class Evidence:
                 if text := self._ask_stacks(report):
                     self._understand_stacks(text, report)
         self.stack_at = time.monotonic()
+        # Writing its stacks down is no sign of life.
+        self.life.forget_own(self.stack_at, lines)
 
     def _ask_stacks(self, report: dict[str, Any]) -> str:
         """Ask the helper thread, or by a signal where no Python code runs; empty: no answer."""
@@ -75,6 +83,11 @@ class Evidence:
         self.threads = text
         frames = stacks.main_thread(text, report["main_thread"])
         self.stack = source_text.with_source(frames)
+        self.elsewhere = (
+            None
+            if self.gil_held
+            else source_text.innermost_of(stacks.other_threads(text, report["main_thread"]))
+        )
         self.loops = loops_around((frame.file, frame.line) for frame in frames)
         self.route = route_to(frames)
         if report.get("phase", "start") == "start":

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from unstuck.model.bounds import bounded
+from unstuck.model.life import Life
 from unstuck.model.neighbour import HostWait
 from unstuck.model.rank import (
     CodeLine,
@@ -238,7 +239,9 @@ class RankWatcher:
             left_for=page_report.age(report["left"]["time"], now) if report.get("left") else None,
             store=report.get("store", ""),
             threads=(evidence.threads,) if evidence.threads else (),
+            elsewhere=evidence.elsewhere,
             waiting=evidence.waiting.look(now) if evidence.waiting and self.alive else HostWait(),
+            life=self._life(now),
             failure=page_report.failure(report, now),
             printed=self._last_words(report),
             crashed_in=self._crashed_in,
@@ -302,7 +305,7 @@ class RankWatcher:
 
     def take_stack(self) -> None:
         """Ask for the stacks of all threads. Some 100 ms; run it beside the loop."""
-        self._evidence.take_stack()
+        self._evidence.take_stack(self._progress.lines)
 
     def send(self, number: int) -> None:
         """Send it a signal; through its pidfd, so that no other process can get it."""
@@ -321,6 +324,10 @@ class RankWatcher:
         if remove:
             for ending in ("page", "sock", "stacks", "groups", "settings", "last", "born"):
                 Path(f"{self.base}.{ending}").unlink(missing_ok=True)
+
+    def _life(self, now: float) -> Life | None:
+        following = self._evidence.life if self.alive else None
+        return following.look(now, self._progress.lines) if following else None
 
     def _process(self, now: float) -> Process:
         if self._gone_at is not None:

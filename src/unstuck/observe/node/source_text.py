@@ -1,10 +1,11 @@
 """The text of a source line, so that a verdict can show the code and not only its place."""
 
 import os
+from collections.abc import Iterable
 from functools import lru_cache
 
 from unstuck.model.rank import CodeLine
-from unstuck.observe.probe.frames import is_user_code
+from unstuck.observe.probe.frames import is_ours, is_user_code
 
 _FRAMES = 8
 _MOST_BYTES = 2_000_000
@@ -52,6 +53,12 @@ def with_source(frames: tuple[CodeLine, ...]) -> tuple[CodeLine, ...]:
     if dropped and not after:
         kept.append(_with_text(dropped, user=False))
     return tuple(kept)
+
+
+def innermost_of(threads: Iterable[tuple[CodeLine, ...]]) -> tuple[CodeLine, ...]:
+    """Return the innermost line of each thread; those of unstuck itself are left out."""
+    found = (frames for frames in threads if frames and not any(is_ours(f.file) for f in frames))
+    return tuple(_with_text(frames[0], user=is_user_code(frames[0].file)) for frames in found)
 
 
 def _with_text(frame: CodeLine, user: bool) -> CodeLine:

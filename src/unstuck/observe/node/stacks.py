@@ -65,6 +65,13 @@ def main_thread(text: str, ident: int) -> tuple[CodeLine, ...]:
     return _thread(text, lambda head: not head[1] or int(head[1], 16) == ident)
 
 
+def other_threads(text: str, ident: int) -> tuple[tuple[CodeLine, ...], ...]:
+    """Return the frames of all threads but the main one."""
+    heads = [found for line in text.splitlines() if (found := _THREAD.match(line))]
+    others = [head[1] for head in heads if head[1] and int(head[1], 16) != ident]
+    return tuple(_thread(text, lambda head, one=one: head[1] == one) for one in others)
+
+
 class Crash(NamedTuple):
     """What a process wrote about the fatal signal that ended it."""
 

@@ -40,7 +40,8 @@ def is_user_code(file: str) -> bool:
     return not (file.startswith((*_LIBRARIES, _OURS)) or _INSTALLED.search(file))
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Tell whether a file belongs to unstuck itself."""
     return file.startswith(_OURS) and not file.startswith(_PROGRAMS)
 
 
@@ -51,7 +52,7 @@ def of_thread(ident: int) -> list[list[Any]]:
     The probe's own frames are left out.
     """
     frame = sys._current_frames().get(ident)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     found: list[list[Any]] = []
     dropped: FrameType | None = None
@@ -89,7 +90,7 @@ def whole_stack(ident: int) -> list[list[Any]]:
     frame = sys._current_frames().get(ident)
     found: list[list[Any]] = []
     while frame is not None and len(found) < _MOST_FRAMES:
-        if not _is_ours(frame.f_code.co_filename):
+        if not is_ours(frame.f_code.co_filename):
             found.append([frame.f_code.co_filename, frame.f_lineno or 0])
         frame = frame.f_back
     return found

@@ -7,8 +7,9 @@ import pytest
 
 from scenes import Scene, culprits, job, silent, user, verdict_of
 from unstuck.diagnose.diagnose import diagnose
+from unstuck.model.life import Life
 from unstuck.model.neighbour import HostWait, Neighbour
-from unstuck.model.rank import LongPlace, Pace
+from unstuck.model.rank import CodeLine, LongPlace, Pace
 from unstuck.model.requests import EvidenceKind
 from unstuck.model.verdict import Cause, Confidence
 
@@ -86,10 +87,10 @@ def test_a_rank_that_never_ends_is_named_when_all_others_have() -> None:
 
 
 def test_stacks_are_asked_for_before_anything_is_said() -> None:
-    scene = reading(seconds=112.0, stack_age=None, waiting=HostWait())
+    scene = reading(seconds=62.0, stack_age=None, waiting=HostWait())
     (request,) = diagnose(scene.snapshot()).requests
     assert (request.kind, request.ranks) == (EvidenceKind.STACK, (0, 1, 2, 3))
-    assert diagnose(reading(seconds=100.0, stack_age=None).snapshot()).requests == ()
+    assert diagnose(reading(seconds=58.0, stack_age=None).snapshot()).requests == ()
 
 
 def test_a_counter_of_torch_that_stays_behind_is_no_operation() -> None:
@@ -104,3 +105,16 @@ def test_ranks_that_differ_are_told_apart() -> None:
     summary = verdict_of(scene.change(2, process=process)).summary
     assert "ranks 0,1: waits for data" in summary
     assert "rank 2: is asleep at train.py:31 (load)" in summary
+
+
+@pytest.mark.parametrize(("quiet", "judged"), [(59.0, True), (20.0, False)])
+def test_the_second_minute_is_one_without_any_sign_of_life(quiet: float, judged: bool) -> None:
+    life = Life(looked_for=60.0, quiet_for=quiet)
+    assert silent(reading(life=life)) is not judged
+
+
+def test_a_job_in_which_one_rank_waits_for_requests_is_given_five_minutes() -> None:
+    accept = CodeLine("/usr/lib/python3.11/socket.py", 294, "accept")
+    stack = (accept, user("connection, _ = server.accept()"))
+    assert silent(reading(seconds=299.0).change(0, stack=stack))
+    assert not silent(reading(seconds=301.0).change(0, stack=stack))

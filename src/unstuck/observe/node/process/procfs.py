@@ -28,6 +28,8 @@ class Stat(NamedTuple):
     rss: int
     core: int
     """The core it ran on last."""
+    child_faults: int
+    """Page faults of the children that have ended so far: grows whenever one does."""
     exit_status: int
     """As wait(2) would return it; only meaningful for a zombie."""
 
@@ -77,6 +79,7 @@ def stat(process: int | str) -> Stat | None:
         started=int(fields[19]),
         rss=int(fields[21]) * PAGE_SIZE,
         core=int(fields[36]) if len(fields) > 36 else -1,
+        child_faults=int(fields[8]),
         exit_status=int(fields[49]) if len(fields) > 49 else 0,
     )
 
