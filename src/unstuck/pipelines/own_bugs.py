@@ -7,9 +7,9 @@ from pathlib import Path
 from unstuck.collect import bundle
 from unstuck.console import say
 from unstuck.errors import UnstuckError
+from unstuck.model.diagnosis import BrokenRule
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
-from unstuck.model.diagnosis import BrokenRule
 
 FOLDER = "bugs"
 _MOST = 20

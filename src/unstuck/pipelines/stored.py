@@ -15,7 +15,8 @@ from unstuck.diagnose.diagnose import diagnose
 from unstuck.diagnose.text import ranks_text
 from unstuck.errors import UsageError
 from unstuck.explain.recall import explained
-from unstuck.model.verdict import Diagnosis, Evidence, Verdict
+from unstuck.model.diagnosis import Diagnosis
+from unstuck.model.verdict import Evidence, Verdict
 from unstuck.observe.dumps import files, gaps, to_snapshot
 
 

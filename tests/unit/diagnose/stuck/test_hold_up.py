@@ -15,8 +15,8 @@ from unstuck.model.verdict import Basis, Cause
 QUEUE = CodeLine("/usr/lib/python3.11/queue.py", 171, "get", "self.not_empty.wait()")
 
 
-def judged(scene: Scene, **controls: float) -> Diagnosis:
-    told = msgspec.structs.replace(scene.snapshot(), controls=Controls(**controls))
+def judged(scene: Scene, patience: float = 0.0) -> Diagnosis:
+    told = msgspec.structs.replace(scene.snapshot(), controls=Controls(patience=patience))
     return diagnose(told)
 
 
@@ -65,7 +65,7 @@ def test_a_job_that_has_shown_a_longer_hold_up_is_given_three_times_as_long() ->
     scene = late(100.0)
     scene.change(0, pace=Pace(gaps=100, places=(LongPlace("train.py:70", 3, 40.0),)))
     assert judged(scene).verdict is None
-    scene.change(2, life=msgspec.structs.replace(scene.states[2].life, quiet_for=121.0))
+    watched(scene, 2, 121.0)
     assert judged(scene).verdict is not None
 
 

@@ -6,6 +6,7 @@ Only counters of the kernel are read, once a second, and only of ranks that hold
 import os
 from typing import NamedTuple
 
+from unstuck.model.bounds import bounded
 from unstuck.model.life import Life, Sign
 from unstuck.observe.node.process import procfs, tcp_bytes
 from unstuck.observe.node.process.waits_for import children
@@ -90,8 +91,8 @@ class SignsOfLife:
             quiet_for=round(now.at - self._last_sign, 1),
             signs=signs,
             cpu=round(cpu, 2),
-            io=round(io),
-            network=round(network),
+            io=bounded(round(io)),
+            network=bounded(round(network)),
         )
 
 
