@@ -20,7 +20,7 @@ EVERYDAY = frozenset(
         "order_inversion", "skipped", "new_group_some", "fewer_batches", "never_joined",
         "store_lost", "wrong_shape", "two_faults", "mesh", "timeout_too_short",
         "monitored_barrier", "segfault", "healthy",
-        "rank_by_rank", "checkpoints", "long_first_step", "pipeline",
+        "rank_by_rank", "checkpoints", "helpers", "long_first_step", "pipeline",
     }
 )  # fmt: skip
 

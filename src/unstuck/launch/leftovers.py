@@ -10,7 +10,7 @@ from unstuck.clock import SYSTEM, Clock
 from unstuck.model.liveness import is_stopped
 from unstuck.model.rank import RankState
 from unstuck.observe.node.evidence import STALE
-from unstuck.observe.node.process import procfs
+from unstuck.observe.node.process.procfs import lives
 from unstuck.observe.node.ranks import RankWatcher
 
 MARK = "UNSTUCK_RUN"
@@ -84,12 +84,6 @@ def is_unresponsive(before: RankState, now: RankState) -> bool:
 def only_waits(now: RankState) -> bool:
     """Tell whether a rank would go on if another one did: it waits in a collective."""
     return now.in_flight and now.beat_age <= 2 * STALE and not is_stopped(now.process)
-
-
-def lives(pid: int) -> bool:
-    """Tell whether a process runs, and not only waits to be reaped."""
-    found = procfs.stat(pid)
-    return found is not None and found.state not in "ZX"
 
 
 def of_run(mark: str, but: set[int]) -> list[int]:

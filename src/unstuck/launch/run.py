@@ -20,6 +20,7 @@ from unstuck.launch.hubplace import find
 from unstuck.launch.supervise import Supervisor
 from unstuck.launch.watchers import Watchers
 from unstuck.model.action import Action
+from unstuck.observe.probe import lineage
 
 _PACKAGE = Path(unstuck.__file__).parent
 _SITE = _PACKAGE / "observe" / "probe" / "site"
@@ -96,7 +97,9 @@ def environment(
         "UNSTUCK_PACKAGE": str(_PACKAGE),
         leftovers.MARK: secrets.token_hex(8),
     }
-    env.pop("UNSTUCK_TOKEN", None)
+    # The last three: where this job is started inside a rank of another one.
+    for name in ("UNSTUCK_TOKEN", lineage.PROBED, lineage.WITHIN, lineage.JOINED):
+        env.pop(name, None)
     # Without a policy that acts the ranks do not listen for orders at all.
     env["UNSTUCK_OBEY"] = "1" if obeys else "0"
     if respawn:

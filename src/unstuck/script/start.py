@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from unstuck.observe.probe import frames, own_timeouts
+from unstuck.observe.probe import frames, lineage, own_timeouts
 from unstuck.observe.probe.beat import Beat
 from unstuck.observe.probe.calls import recording
 from unstuck.observe.probe.calls.p2p import PointToPointLog
@@ -41,23 +41,21 @@ _probe = Probe()
 _probe.kept = []
 
 
-def start(c10d: Any) -> None:
+def start(c10d: Any, *, launched: bool = True) -> None:
     """Called once, right after torch.distributed was imported, before the script continues.
 
-    A process that has RANK is a rank and is watched from here on; another one is watched
-    from the moment it calls `init_process_group`.
+    A process that was given RANK and is no helper of one (see `lineage`) is a rank and is watched
+    from here on; another one is watched from the moment it calls `init_process_group`.
+    `launched`: RANK was given to this process, and not only to the launcher that it is.
     """
     _probe.log = PointToPointLog()
     _patch_init(c10d)
     _patch_destroy(c10d)
     _give_each_attempt_its_own_store()
-    if "RANK" in os.environ and not _belongs_to_a_watched_parent():
+    if "RANK" not in os.environ or not launched:
+        return
+    if not lineage.belongs_to_a_watched_rank() and not lineage.is_inside_another():
         _observe(c10d, int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "0")))
-
-
-def _belongs_to_a_watched_parent() -> bool:
-    """DataLoader workers and helpers inherit RANK but are not ranks."""
-    return os.environ.get("UNSTUCK_PROBED") == os.environ.get("RANK")
 
 
 def _observe(c10d: Any, rank: int, world_size: int) -> None:
@@ -69,10 +67,13 @@ def _observe(c10d: Any, rank: int, world_size: int) -> None:
     about = _about(rank, world_size)
     stacks, about["stack_signal"] = _listen_for_stacks(path)
     about["server"] = _serve(c10d, path)
+    about["top"] = lineage.top()
     beat = _probe.beat = Beat(page, path, groups, _probe.log, about)
     beat.stacks = stacks
+    beat.top = about["top"]
     beat.more = on_stall.report
-    os.environ["UNSTUCK_PROBED"] = str(rank)
+    os.environ[lineage.PROBED] = str(rank)
+    lineage.claim()
     watcher.before_abort = beat.ending.note_overdue
     beat.ending.install()
     current.attach(page)
@@ -165,6 +166,8 @@ def _patch_init(c10d: Any) -> None:
         if _probe.beat is not None:
             _probe.beat.phase = "init"
             _probe.beat.left = None
+            with contextlib.suppress(Exception):
+                _note_joining(*args, **kwargs)
         result = original(*args, **kwargs)
         with contextlib.suppress(Exception):
             after_init(c10d)
@@ -173,8 +176,29 @@ def _patch_init(c10d: Any) -> None:
     c10d.init_process_group = init_process_group
 
 
+def _note_joining(
+    _backend: Any = None,
+    init_method: Any = None,
+    _timeout: Any = None,
+    world_size: int = -1,
+    *_: Any,
+    store: Any = None,
+    **_more: Any,
+) -> None:
+    """Say that this process is the rank and no helper below a wrapper, which has its own world."""
+    if _probe.beat is None:
+        return
+    given = store is None and init_method in (None, "env://")
+    given = given and str(world_size) in ("-1", os.environ.get("WORLD_SIZE"))
+    if given or _probe.beat.top == os.getpid():
+        _probe.beat.joined = True
+        lineage.claim(joined=True)
+
+
 def after_init(c10d: Any) -> None:
     """Observe a rank whose process groups are there now."""
+    if _probe.beat is None and not lineage.may_join():
+        return
     try:
         _observe(c10d, c10d.get_rank(), c10d.get_world_size())
         if "gloo" in c10d.get_backend_config():

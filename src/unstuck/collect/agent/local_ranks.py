@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unstuck.clock import Clock
+from unstuck.collect.agent.helpers import helpers
 from unstuck.console import say
 from unstuck.model.host import Pressure
 from unstuck.model.rank import Process, RankState
@@ -36,6 +37,7 @@ class LocalRanks:
         self._clock = clock
         self._changed = changed
         self._watchers: dict[str, RankWatcher] = {}
+        self._helpers: frozenset[int] = frozenset()
         self._pressure = PressureMeter()
         self._phases: dict[int, str] = {}
         self._eager_until = 0.0
@@ -46,8 +48,8 @@ class LocalRanks:
 
     @property
     def watchers(self) -> list[RankWatcher]:
-        """All ranks that were found, dead ones included."""
-        return list(self._watchers.values())
+        """All ranks that were found, dead ones included, without their helpers."""
+        return [one for one in self._watchers.values() if one.pid not in self._helpers]
 
     @property
     def any_alive(self) -> bool:
@@ -62,7 +64,7 @@ class LocalRanks:
 
     def close(self, *, remove: bool) -> None:
         """Let go of the pages; `remove` deletes them."""
-        for watcher in self.watchers:
+        for watcher in self._watchers.values():
             watcher.close(remove=remove)
 
     # --- watching
@@ -71,6 +73,7 @@ class LocalRanks:
         """Glance at every rank; send a frame at once when one started, failed or left."""
         now = self._clock.monotonic()
         self._admit(now)
+        self._helpers = helpers(self._watchers.values())
         phases = {one.pid: one.phase(now) + one.halted(now) for one in self.watchers}
         if phases != self._phases:
             self._eager_until = now + _EAGER_FOR
@@ -98,6 +101,8 @@ class LocalRanks:
     def _drop_previous_attempts(self, fresh: RankWatcher) -> None:
         """A rank that was restarted replaces the dead ones of its node."""
         if not any(old.rank == fresh.rank for old in self.watchers):
+            return
+        if fresh.pid in helpers([*self._watchers.values(), fresh]):
             return
         for name, old in list(self._watchers.items()):
             if not old.alive:
@@ -135,11 +140,13 @@ class LocalRanks:
 
     def report(self, now: float) -> tuple[tuple[RankState, ...], Pressure]:
         """Return the state of all ranks, and what their host lacks."""
+        self._helpers = helpers(self._watchers.values())
         unprobed = self._unprobed()
         failed = {state.process.pid for state in unprobed}
         seen = [one.look(now) for one in self.watchers if one.pid not in failed]
         known = {s.rank for s in (*seen, *unprobed) if s.process.gone_for is None}
-        ranks = (*seen, *unprobed, *starting.look(self._live, self._host, known))
+        pages = {one.pid for one in self._watchers.values()}
+        ranks = (*seen, *unprobed, *starting.look(self._live, self._host, known, pages))
         return ranks, self._pressure.look(now, [state.process for state in seen])
 
     def make_no_progress(self) -> bool:

@@ -89,6 +89,27 @@ class RankWatcher:
         return self._exit_code
 
     @property
+    def top(self) -> int:
+        """The highest process with this rank's number: a wrapper of this one, or itself."""
+        return self._said("top", self.pid)
+
+    @property
+    def joined(self) -> bool:
+        """Tell whether it has called `init_process_group`: a page that cannot say is a rank's."""
+        return bool(self._said("joined", 1))
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the process has ended or is about to."""
+        return not self.alive or self._reader.read().report.get("phase") in ("exception", "exit")
+
+    def _said(self, name: str, otherwise: int) -> int:
+        try:
+            return int(self._reader.read().report.get(name, otherwise))
+        except _NOT_UNDERSTOOD:
+            return otherwise
+
+    @property
     def error_file(self) -> str:
         """Where torchrun looks for the reason of this rank's end; empty: nowhere."""
         return str(self._reader.read().report.get("error_file", ""))

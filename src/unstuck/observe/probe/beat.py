@@ -48,6 +48,10 @@ class Beat:
         self.phase = "start"
         self.left: dict[str, Any] | None = None
         self.problem = ""
+        self.top = 0
+        """The highest process with this rank's number; see `lineage`."""
+        self.joined = False
+        """It called `init_process_group`, so it is no helper."""
         self._last_written = False
         self.settings: Callable[[], dict[str, Any]] | None = None
         """What reads the timeouts in effect; set after init, and again after another one."""
@@ -109,6 +113,7 @@ class Beat:
         return {
             **self._about,
             "phase": self.ending.phase or self.phase,
+            "joined": self.joined,
             "frames": frames.of_thread(self._main),
             "handling": frames.handled_by(self._main),
             "groups": self._groups.enqueued,
@@ -128,7 +133,8 @@ class Beat:
     def _report_failure(self, problem: str) -> None:
         """Say what failed this time, and that Python code runs all the same."""
         phase = self.ending.phase or self.phase
-        self._page.report({**self._about, "phase": phase, "problem": self.problem or problem})
+        what = {"phase": phase, "joined": self.joined, "problem": self.problem or problem}
+        self._page.report({**self._about, **what})
         self._page.beat(time.monotonic())
 
     def _publish_members(self) -> None:

@@ -120,3 +120,41 @@ def test_section_that_aborts_ends_a_rank_that_holds_the_gil(rank: Child, live: P
     enter(rank, live, "abort", HOLDS_GIL)
     run(watch(live, lambda: is_gone(rank.pid), real=True))
     assert rank.process.wait(10) == -signal.SIGABRT
+
+
+def test_a_check_that_fails_below_a_wrapper_is_not_the_ranks_death(rank: Child, live: Path):
+    """The wrapper, here this process, lives: whatever joins the groups later is the rank."""
+    rank.do(f"report(joined=False, top={os.getpid()})")
+
+    async def look() -> None:
+        clock = clocks.current()
+        ranks = LocalRanks(live, "here", clock, asyncio.Event())
+        ranks.look()
+        assert [one.rank for one in ranks.report(clock.monotonic())[0]] == [3]
+        rank.end()
+        while next(iter(ranks._watchers.values())).alive:
+            ranks.look()
+            await asyncio.sleep(0.01)
+        assert ranks.report(clock.monotonic())[0] == ()
+        assert not ranks.any_alive
+        ranks.close(remove=False)
+
+    run(look())
+
+
+def test_a_rank_that_fails_before_it_joins_has_died(rank: Child, live: Path):
+    rank.do("report(joined=False, top=os.getpid())")
+
+    async def look() -> None:
+        clock = clocks.current()
+        ranks = LocalRanks(live, "here", clock, asyncio.Event())
+        ranks.look()
+        rank.end()
+        while ranks.any_alive:
+            ranks.look()
+            await asyncio.sleep(0.01)
+        (state,) = ranks.report(clock.monotonic())[0]
+        assert state.process.gone_for is not None
+        ranks.close(remove=False)
+
+    run(look())

@@ -24,8 +24,14 @@ def test_a_process_without_a_page_is_seen(tmp_path: Path):
 
 def test_a_rank_that_has_a_page_needs_no_sign(tmp_path: Path):
     left = sign(tmp_path, 3, os.getpid())
-    assert starting.look(tmp_path, "node7", {3}) == []
+    assert starting.look(tmp_path, "node7", {3}, {os.getpid()}) == []
     assert not left.exists()
+
+
+def test_a_rank_of_which_only_a_helper_has_a_page_keeps_its_sign(tmp_path: Path):
+    left = sign(tmp_path, 3, os.getpid())
+    assert starting.look(tmp_path, "node7", {3}, {1}) == []
+    assert left.exists()
 
 
 def test_a_process_that_has_ended_is_forgotten(tmp_path: Path):

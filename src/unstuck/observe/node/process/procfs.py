@@ -84,6 +84,12 @@ def stat(process: int | str) -> Stat | None:
     )
 
 
+def lives(pid: int) -> bool:
+    """Tell whether a process runs, and not only waits to be reaped."""
+    found = stat(pid)
+    return found is not None and found.state not in "ZX"
+
+
 def age(pid: int) -> float | None:
     """Seconds since the process was started; None when it has ended."""
     found = stat(pid)

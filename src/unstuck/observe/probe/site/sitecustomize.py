@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WATCHED = "torch.distributed.distributed_c10d"
+IDENTITY = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
+LAUNCHERS = (
+    "torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch",
+    "accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner",
+)  # fmt: skip
+"""Scripts and modules that start ranks."""
 
 
 class _Loader:
@@ -63,7 +69,7 @@ def _start_probe(module: "ModuleType") -> None:
         _make_importable()
         from unstuck.script.start import start
 
-        start(module)
+        start(module, launched=not _is_launcher())
     except BaseException as error:
         _complain(error)
 
@@ -93,11 +99,35 @@ def _complain(error: BaseException) -> None:
         return
 
 
+def _is_launcher() -> bool:
+    """Tell whether this process gives out ranks: a pod may give RANK to the launcher itself."""
+    words = sys.orig_argv[1:4]
+    return any(os.path.basename(word) in LAUNCHERS for word in words)
+
+
+def _identity() -> str:
+    """Return what a launcher gave this process; see `observe/probe/lineage.py`."""
+    return "/".join(os.environ.get(name, "") for name in IDENTITY)
+
+
+def _belongs_to_this_job() -> bool:
+    """Tell whether no rank of this job has started another job, to which this process belongs."""
+    pid, _, theirs = os.environ.get("UNSTUCK_WITHIN", "").partition(":")
+    return pid in ("", str(os.getpid())) or theirs == _identity()
+
+
 def _announce() -> None:
-    """Leave a sign that this rank's process runs: importing torch takes long, or never ends."""
+    """Leave a sign that this rank's process runs: importing torch takes long, or never ends.
+
+    What it starts itself inherits its number, and is told here whose it is.
+    """
     rank = os.environ.get("RANK", "")
-    if not rank.isdigit() or os.environ.get("UNSTUCK_PROBED") == rank:
+    if not rank.isdigit() or os.environ.get("UNSTUCK_PROBED") == rank or _is_launcher():
         return
+    if os.environ.get("LOCAL_RANK"):
+        mine = f"{os.getpid()}:{_identity()}"
+        if os.environ.setdefault("UNSTUCK_WITHIN", mine) != mine:
+            return
     try:
         name = f"rank-{rank}.{os.getpid()}.born"
         os.close(os.open(os.path.join(os.environ["UNSTUCK_LIVE_DIR"], name), os.O_CREAT, 0o600))
@@ -128,7 +158,7 @@ def _run_the_users_own() -> None:
         spec.loader.exec_module(module)
 
 
-if "UNSTUCK_LIVE_DIR" in os.environ:
+if "UNSTUCK_LIVE_DIR" in os.environ and _belongs_to_this_job():
     _guard()
     _announce()
     sys.meta_path.insert(0, _Finder())
