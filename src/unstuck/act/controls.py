@@ -23,6 +23,8 @@ from msgspec.structs import replace
 from unstuck.files import write_whole
 from unstuck.model.controls import Controls
 
+FILE = "controls.json"
+"""In the run directory."""
 LONGEST_PAUSE = 86400.0
 MOST_PATIENCE = 7 * 86400.0
 _LEAST_PATIENCE = 0.5
@@ -36,6 +38,11 @@ class Asked(Struct, frozen=True):
     resumed_at: float = 0.0
     patience: float = 0.0
     sections: dict[str, float] = {}
+
+
+def begin_with(run: Path, patience: float) -> None:
+    """Leave a patience for the hub of a run that has not started yet."""
+    write_whole(run / FILE, msgspec.json.encode(Asked(patience=patience)) + b"\n")
 
 
 class RefusedError(Exception):

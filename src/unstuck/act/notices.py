@@ -10,6 +10,7 @@ import msgspec
 from unstuck.console import clean
 from unstuck.explain.report import notice as words
 from unstuck.model.notice import Notice, NoticeFile
+from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
 
@@ -40,7 +41,7 @@ class Notices:
                 del self._open[key]  # the verdict says all that there is to say
             elif one.is_over(snapshot):
                 del self._open[key]
-                self._close(one)
+                self._close(one, snapshot)
         for notice in found:
             self._note(notice, snapshot)
 
@@ -60,7 +61,9 @@ class Notices:
             one.warned = one.told = True
             self._tell(words.begins(notice), NoticeFile(notice))
 
-    def _close(self, one: "_Open") -> None:
+    def _close(self, one: "_Open", snapshot: Snapshot) -> None:
+        if one.has_ended(snapshot):
+            return  # it did not move on: somebody ended it
         place = _place(one.notice)
         if len(self._longest) < _MOST_PLACES:
             self._longest[place] = max(self._longest.get(place, 0.0), one.notice.seconds)
@@ -92,13 +95,25 @@ class _Open:
         self._since = since
 
     def is_over(self, snapshot: Snapshot) -> bool:
-        """Tell whether a rank has moved since it was noticed, has ended, or is in a new attempt."""
-        ranks = {one.rank for one in self.notice.ranks}
-        states = [state for state in snapshot.ranks if state.rank in ranks]
-        if len(states) < len(ranks) or self.notice.attempt != snapshot.attempt:
+        """Tell whether one of its ranks has moved since it was noticed, or is no more."""
+        if self.has_ended(snapshot):
             return True
         passed = snapshot.taken_at - self._since
-        return any(s.stalled_for < passed or s.process.gone_for is not None for s in states)
+        return any(state.stalled_for < passed for state in self._states(snapshot))
+
+    def has_ended(self, snapshot: Snapshot) -> bool:
+        """Tell whether its ranks have ended, or are about to, instead of moving on."""
+        states = self._states(snapshot)
+        return (
+            any(node.stopping for node in snapshot.nodes)
+            or len(states) < len(self.notice.ranks)
+            or self.notice.attempt != snapshot.attempt
+            or any(state.process.gone_for is not None for state in states)
+        )
+
+    def _states(self, snapshot: Snapshot) -> list[RankState]:
+        ranks = {one.rank for one in self.notice.ranks}
+        return [state for state in snapshot.ranks if state.rank in ranks]
 
 
 def _place(notice: Notice) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from threading import Thread
 import msgspec
 
 import unstuck
+from unstuck.act import controls
 from unstuck.act.instructions import Instructions
 from unstuck.act.policy import Policy
 from unstuck.console import say
@@ -26,7 +27,7 @@ _PACKAGE = Path(unstuck.__file__).parent
 _SITE = _PACKAGE / "observe" / "probe" / "site"
 
 
-def run(
+def run(  # noqa: PLR0913 - one argument per option
     argv: Sequence[str],
     *,
     run_dir: Path | None = None,
@@ -35,11 +36,13 @@ def run(
     as_json: bool = False,
     policy: Policy | None = None,
     respawn: int = 0,
+    patience: float | None = None,
 ) -> int:
     """Run a launch command under watch and return its exit code.
 
     A `policy` that acts may end it with one of the exit codes 80-89. A rank that dies in a
-    training with `@unstuck.resilient` is restarted alone, up to `respawn` times.
+    training with `@unstuck.resilient` is restarted alone, up to `respawn` times. A `patience` in
+    seconds replaces what is learned from the job.
 
     Example:
         run(["torchrun", "--nproc-per-node=4", "train.py"], run_dir=Path("out"))
@@ -51,6 +54,8 @@ def run(
     live = rundir.LiveDirectory(directory, host)
     try:
         recovery = _write_recovery(live.path, command, policy) if policy else None
+        if patience:
+            controls.begin_with(directory, patience)
         watchers = Watchers(
             directory,
             live.path,

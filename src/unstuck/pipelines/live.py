@@ -21,6 +21,7 @@ from msgspec.structs import asdict, replace
 
 from unstuck.act import instructions
 from unstuck.act.carry_out import Recovery
+from unstuck.act.controls import FILE as CONTROLS
 from unstuck.act.controls import RefusedError, Steering
 from unstuck.act.instructions import Instructions
 from unstuck.act.ledger import Ledger
@@ -65,7 +66,7 @@ class Pipeline:
         self.bugs = OwnBugs(run, command)
         self._reports = Reports(run, command, host, as_json=as_json)
         self._notices = Notices(run, as_json=as_json)
-        self._steering = Steering(run / "controls.json")
+        self._steering = Steering(run / CONTROLS)
         self._readers = Readers(run, command, self._incidents, clock)
         self._last: Snapshot | None = None
         self._hub: Hub | None = None

@@ -104,3 +104,11 @@ def test_a_run_directory_that_is_gone_silences_nobody(tmp_path: Path, said: Said
     notices = Notices(tmp_path / "gone")
     look(notices, at(late(), 0.0))
     assert said()
+
+
+def test_a_job_that_is_ended_has_not_moved_on(tmp_path: Path, said: Said) -> None:
+    notices = Notices(tmp_path)
+    look(notices, at(late(), 0.0))
+    said()
+    look(notices, at(late(11.0).node("host0", stopping=True), 1.0))
+    assert (said(), notices.current) == ([], ())

@@ -286,6 +286,7 @@ def _waits_for_input(state: RankState) -> Reading | None:
                 "look at who should send it: a producer that died or waits itself sends nothing",
             ),
         ),
+        proof=_queue_proof(state),
     )
 
 
@@ -305,18 +306,38 @@ def _is_in(line: CodeLine, file: str, calls: tuple[str, ...]) -> bool:
     return line.function in calls and line.file.replace("\\", "/").endswith(f"/{file}")
 
 
+def _nobody_left(state: RankState) -> bool:
+    """Tell whether nothing else of the process is alive: no child, no sign of life for long."""
+    if state.elsewhere is None or state.waiting.children or state.life is None:
+        return False
+    return bool(state.stack) and state.life.quiet_for >= FROZEN_FOR
+
+
 def _lock_proof(state: RankState) -> str:
-    """Say that no thread is left that could release the lock; empty where one may."""
-    if state.elsewhere is None or state.life is None or state.life.quiet_for < FROZEN_FOR:
+    """Say that no thread is left that could release the lock; empty where one may.
+
+    A lock of the module multiprocessing may be released by another process.
+    """
+    if not _nobody_left(state) or not _acquires(state.stack[0]):
         return ""
-    # A lock of the module multiprocessing may be released by another process.
-    if state.waiting.children or not state.stack or not _acquires(state.stack[0]):
+    others = state.elsewhere or ()
+    if not all(_acquires(line) for line in others):
         return ""
-    if not all(_acquires(line) for line in state.elsewhere):
-        return ""
-    if state.elsewhere:
+    if others:
         return "all threads of its process wait for locks, so none of them can release one"
     return "no other thread of its process is left that could release it"
+
+
+def _queue_proof(state: RankState) -> str:
+    """Say that no thread is left that could fill the queue; empty where one may, or a limit ends
+    the wait.
+    """
+    endless = any(
+        _is_in(line, "queue.py", ("get",)) and ".wait()" in line.text for line in state.stack
+    )
+    if not endless or not _nobody_left(state) or state.elsewhere:
+        return ""
+    return "no other thread of its process is left that could put anything into the queue"
 
 
 def _acquires(line: CodeLine) -> bool:

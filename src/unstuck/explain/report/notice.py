@@ -20,15 +20,12 @@ def begins(notice: Notice) -> list[str]:
     first = notice.ranks[0]
     who = ranks_text(one.rank for one in notice.ranks) + (": each" if notice.ranks[1:] else "")
     what = clean(first.doing) + (f" at {_place(first)}" if first.file else "")
-    lines = [f"{who} {what}; {_waiting(notice)}"]
+    if first.code:
+        what += f" ({clean(first.code)[:_MOST_CODE]})"
+    state = _state_of(notice)
     if notice.times_out_in is not None:
-        left = durations.text(notice.times_out_in)
-        lines.append(f"  torch gives up in {left}: {_state_of(notice)}")
-    elif first.code:
-        lines.append(f"  {clean(first.code)[:_MOST_CODE]}  ({_state_of(notice)})")
-    else:
-        lines.append(f"  {_state_of(notice)}")
-    return lines
+        state = f"torch gives up in {durations.text(notice.times_out_in)}; {state}"
+    return [f"{who} {what}; {_waiting(notice)}", state]
 
 
 def ends(notice: Notice) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from unstuck import durations
+
 FOUND = 1
 """Exit code: a problem was found."""
 NOTHING = 0
@@ -32,6 +34,18 @@ run_argument = click.argument(
     "run", required=False, type=click.Path(path_type=Path), metavar="[RUN]"
 )
 """A run directory, or the name of one below runs/."""
+
+
+def duration(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read an option that is a duration, for `callback`."""
+    if value is None:
+        return None
+    seconds = durations.parse(value)
+    if not seconds:
+        raise click.BadParameter(
+            f"{value} is not a duration such as 90, 10m, 2h or 1-00:00:00", param=parameter
+        )
+    return seconds
 
 
 def print_json(value: Any) -> None:

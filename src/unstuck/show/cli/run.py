@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from unstuck.errors import UsageError
-from unstuck.show.cli.options import config_option
+from unstuck.show.cli.options import config_option, duration
 
 
 @click.command(
@@ -38,6 +38,12 @@ from unstuck.show.cli.options import config_option
     metavar="N",
     help="Replace a rank that dies in @unstuck.resilient training, up to N times.",
 )
+@click.option(
+    "--patience",
+    metavar="TIME",
+    callback=duration,
+    help="Report every stall after this time, such as 10s, alive or not. [default: as learned]",
+)
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print verdicts as JSON, one per line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -49,6 +55,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     recover: bool,
     on: tuple[str, ...],
     respawn: int,
+    patience: float | None,
     config: Path | None,
     as_json: bool,
 ) -> int:
@@ -85,4 +92,5 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         as_json=as_json,
         policy=chosen,
         respawn=respawn,
+        patience=patience,
     )

@@ -12,7 +12,6 @@ import msgspec
 from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
-from unstuck import durations
 from unstuck.collect import bundle, timeouts_file
 from unstuck.diagnose.timeouts import judge
 from unstuck.diagnose.timeouts import live as live_settings
@@ -21,20 +20,10 @@ from unstuck.errors import SettingsError, UsageError
 from unstuck.explain.report import timeouts as report
 from unstuck.model.timeouts import JobSettings, Knob, Layer, NoteKind, Origin, TimeoutsFile
 from unstuck.observe.timeouts import command as command_settings
+from unstuck.show.cli.options import duration
 
 FOUND = 1
 NOTHING = 0
-
-
-def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    seconds = durations.parse(value)
-    if not seconds:
-        raise click.BadParameter(
-            f"{value} is not a duration such as 90, 10m, 2h or 1-00:00:00", param=parameter
-        )
-    return seconds
 
 
 def _complete(
@@ -51,13 +40,13 @@ def _complete(
 @click.option(
     "--limit",
     metavar="TIME",
-    callback=_seconds,
+    callback=duration,
     help="The scheduler's time limit, where it cannot be detected.",
 )
 @click.option(
     "--longest",
     metavar="TIME",
-    callback=_seconds,
+    callback=duration,
     help="The longest time one rank works alone: a checkpoint, an evaluation.",
 )
 @click.option("--sources", is_flag=True, help="Show the source of each claim.")

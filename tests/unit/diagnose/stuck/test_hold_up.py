@@ -118,6 +118,24 @@ def test_a_lock_that_nobody_can_release_is_a_proof(
     [None, (user("upload(part)"),), (user("lock.acquire()"), user("event.wait(1)"))],
     ids=["threads not known", "one works", "one waits with a limit"],
 )
+@pytest.mark.parametrize(
+    ("elsewhere", "text", "proven"),
+    [
+        ((), "self.not_empty.wait()", True),
+        ((), "self.not_empty.wait(remaining)", False),
+        ((user("batches.put(read())"),), "self.not_empty.wait()", False),
+    ],
+    ids=["its producer died", "the wait has a limit", "its producer works"],
+)
+def test_an_empty_queue_is_a_proof_where_nobody_can_fill_it(
+    elsewhere: tuple[CodeLine, ...], text: str, proven: bool
+) -> None:
+    scene = late(3.0).process(2, waits_in="futex_wait_queue")
+    get = msgspec.structs.replace(QUEUE, text=text)
+    scene.change(2, stack=(get, user("batch = batches.get()")), elsewhere=elsewhere)
+    assert (judged(scene).verdict is not None) is proven
+
+
 def test_a_lock_that_a_thread_may_release_is_none(elsewhere: tuple[CodeLine, ...] | None) -> None:
     assert judged(locked(8.0, elsewhere)).verdict is None
 

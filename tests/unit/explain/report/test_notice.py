@@ -15,32 +15,30 @@ NOTICE = Notice((RANK,), (0, 1, 3), STUCK, 10.0, life=QUIET, judged_in=52.0)
 
 def test_who_waits_for_whom_and_what_happens_next() -> None:
     assert words.begins(NOTICE) == [
-        "rank 2 is asleep at train.py:26; ranks 0,1,3 wait in all_reduce number 66 of default_pg, "
-        "10 s so far",
-        "  time.sleep(1)  (no sign of life so far; a verdict follows in 52 s if none appears)",
+        "rank 2 is asleep at train.py:26 (time.sleep(1)); ranks 0,1,3 wait in all_reduce number 66 "
+        "of default_pg, 10 s so far",
+        "no sign of life so far; a verdict follows in 52 s if none appears",
     ]
 
 
 def test_signs_of_life_are_named() -> None:
     life = Life(8.0, 0.0, (Sign.CPU, Sign.NETWORK), cpu=0.8, network=12.3e6)
     assert words.begins(replace(NOTICE, life=life, judged_in=None))[1] == (
-        "  time.sleep(1)  (it works: 0.8 cores, network 12 MB/s)"
+        "it works: 0.8 cores, network 12 MB/s"
     )
 
 
 def test_half_of_the_timeout_is_a_warning() -> None:
     life = Life(900.0, 0.0, (Sign.IO,), io=2500)
     late = replace(NOTICE, life=life, judged_in=None, times_out_in=900.0)
-    assert words.begins(late)[1] == (
-        "  torch gives up in 15 min: it works: reads and writes 2 kB/s"
-    )
+    assert words.begins(late)[1] == ("torch gives up in 15 min; it works: reads and writes 2 kB/s")
 
 
 def test_what_is_not_known_is_not_claimed() -> None:
     bare = Notice((replace(RANK, file="", line=0, code=""), replace(RANK, rank=5)))
     assert words.begins(bare) == [
         "ranks 2,5: each is asleep; the others wait, 0 s so far",
-        "  whether it works is not known yet",
+        "whether it works is not known yet",
     ]
 
 
