@@ -14,7 +14,7 @@ FAULT_RANK = 2
 # One of each kind, for the half hour that all tests may take; `unstuck lab run` has them all.
 EVERYDAY = frozenset(
     {
-        "ddp_sleep", "gil_regex", "sigterm_pending", "lock", "dataloader", "subgroup",
+        "ddp_sleep", "gil_sleep", "sigterm_pending", "lock", "dataloader", "subgroup",
         "allreduce_loop",
         "fsdp2", "sections", "mismatch", "sigstop", "sigkill", "exception", "exit0",
         "order_inversion", "skipped", "new_group_some", "fewer_batches", "never_joined",
@@ -36,7 +36,9 @@ class Expectation:
     causes: tuple[str, ...]
     goal: float = 5.0
     place: Literal["line", "file", "nothing"] = "line"
-    kind: Literal["hang", "death", "slow"] = "hang"
+    kind: Literal["hang", "held", "works", "death", "slow"] = "hang"
+    named: float = 5.0
+    """Seconds to the notice, of the kinds `held` and `works`."""
     culprits: tuple[int, ...] = (FAULT_RANK,)
     """The ranks that must be named."""
     beside: tuple[int, ...] = ()
@@ -47,6 +49,11 @@ class Expectation:
     """For the lab: no job beside it."""
     why: str = ""
     """Why more than one cause is right."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Give the options of `unstuck run`: nobody waits a minute here for a verdict."""
+        return ("--patience", "3s") if self.kind == "held" else ()
 
     @property
     def path(self) -> Path:
@@ -81,7 +88,7 @@ def faulty() -> list[Expectation]:
 
 def healthy() -> list[Expectation]:
     """Give the programs that must not."""
-    return [each for each in load() if not each.causes]
+    return [each for each in load() if not each.causes and each.kind != "works"]
 
 
 def cases(expectations: list[Expectation]) -> list[ParameterSet]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from expectations import FAULT_RANK, Expectation, cases, faulty
+from expectations import FAULT_RANK, Expectation, cases, faulty, load
 from jobs import end_by_ctrl_c
 from unstuck.errors import JobOverdueError
 from unstuck.lab.job import UNSTUCK, Job
@@ -71,7 +71,9 @@ AFTERWARDS: dict[str, Callable[[Job, dict[str, Any]], None]] = {
 def test_the_verdict_names_rank_cause_and_line(
     job: Callable[..., Job], expected: Expectation
 ) -> None:
-    running = job(expected.program, *expected.torchrun, ranks=expected.fewest)
+    running = job(
+        expected.program, *expected.torchrun, ranks=expected.fewest, options=expected.options
+    )
     running.wait_onset()
     verdict = running.wait_verdict(max(DEADLINE, 2 * expected.goal))
 
@@ -90,13 +92,30 @@ def test_the_verdict_names_rank_cause_and_line(
 @pytest.mark.parametrize("rank", [0, 1])  # the last of three is that of the tests above
 def test_any_rank_can_be_the_culprit(job: Callable[..., Job], rank: int) -> None:
     (expected,) = (each for each in faulty() if each.program == "sendrecv")
-    running = job(expected.program, ranks=3, env={"FAULT_RANK": str(rank)})
+    told = {"FAULT_RANK": str(rank)}
+    running = job(expected.program, ranks=3, env=told, options=expected.options)
     running.wait_onset()
     verdict = running.wait_verdict(DEADLINE)
 
     assert verdict["cause"] in expected.causes
     assert [rank] == _ranks(verdict), _story(verdict, running)
     _check_place(verdict["culprits"][0], expected)
+
+
+def test_a_rank_that_works_on_is_noticed_and_not_judged(job: Callable[..., Job]) -> None:
+    (expected,) = (each for each in load() if each.program == "gil_regex")
+    running = job(expected.program, ranks=3)
+    onset = running.wait_onset()
+    notice = running.wait_notice(DEADLINE)
+
+    (late,) = notice["ranks"]
+    assert (late["rank"], late["line"]) == (FAULT_RANK, expected.fault_lines().pop())
+    assert notice["waiting"] == [0, 1]
+    assert notice["made_at"] - onset < DEADLINE
+    running.interrupt()
+    running.wait_exit(20)
+    assert running.verdicts() == []
+    assert f"unstuck: rank {FAULT_RANK} " in running.stderr.read_text()
 
 
 def _ranks(verdict: dict[str, Any]) -> list[int]:

@@ -12,6 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,9 +98,17 @@ class Job:
         """Give all verdicts so far, oldest first."""
         return verdicts(self.run_dir)
 
+    def notices(self) -> list[dict[str, Any]]:
+        """Give all notices so far, oldest first."""
+        return notices(self.run_dir)
+
     def wait_verdict(self, timeout: float = 20) -> dict[str, Any]:
         """Wait for the first verdict."""
         return self._until(lambda: next(iter(self.verdicts()), None), timeout, "no verdict")
+
+    def wait_notice(self, timeout: float = 20) -> dict[str, Any]:
+        """Wait for the first notice."""
+        return self._until(lambda: next(iter(self.notices()), None), timeout, "no notice")
 
     def wait_exit(self, timeout: float = 60) -> int:
         """Wait for the end of the job and give its exit code.
@@ -167,6 +176,19 @@ def verdicts(run_dir: Path) -> list[dict[str, Any]]:
     read = [json.loads(file.read_text()) for file in ordered]
     known = (each for each in read if each["schema"] == SCHEMA)
     return [each["verdict"] for each in known if each["verdict"] is not None]
+
+
+def notices(run_dir: Path) -> list[dict[str, Any]]:
+    """Give all notices that were told so far, oldest first, each with `made_at` in Unix time."""
+    found: list[dict[str, Any]] = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in (run_dir / "notices.jsonl").read_text().splitlines():
+            told = json.loads(line)
+            if not told.get("over"):
+                notice = told["notice"]
+                since = datetime.fromisoformat(notice["since"]).timestamp()
+                found.append({**notice, "made_at": since + notice["seconds"]})
+    return found
 
 
 def temporary_files_in(folder: Path) -> dict[str, str]:

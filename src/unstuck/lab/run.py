@@ -41,3 +41,8 @@ class Run(Struct, frozen=True, omit_defaults=True):
     """Why it could not be run here."""
     folder: str = ""
     """Where its files are, if kept."""
+    named: float | None = None
+    """From the onset to the first notice or verdict."""
+    noticed: tuple[int, ...] = ()
+    """The ranks that notices named."""
+    notices: int = 0

@@ -185,9 +185,9 @@ class _Observation:
         self._say(f"waiting for the verdict, {limit:g} s at most")
         verdict = self._wait(lambda: next(iter(self._verdicts()), None), limit)
         self._clock.check()
-        if verdict is None:
-            return {**proof, "seconds": None}
-        return {**proof, **_read(verdict, fired), **self._heal(injection)}
+        said = _read(verdict, fired) if verdict else {"seconds": None}
+        noticed = _read_notices(self._notices(), fired, said["seconds"])
+        return {**proof, **said, **noticed, **(self._heal(injection) if verdict else {})}
 
     def _inject(self) -> Injection:
         scenario = self._scenario
@@ -237,6 +237,7 @@ class _Observation:
         code = max(abs(job.wait_exit(limit)) for job in self._world.jobs)
         verdict = next(iter([*self._verdicts(), *self._neighbours()]), None)
         said = _read(verdict, fired) if verdict else {}
+        said |= _read_notices(self._notices(), fired, None)
         return {**said, "seconds": None, "exit_code": code, "proof": fired.how}
 
     def _onset(self) -> float | None:
@@ -246,6 +247,11 @@ class _Observation:
         """Give what was said so far by any host, oldest first."""
         found = chain.from_iterable(job.verdicts() for job in self._world.jobs)
         return sorted(found, key=lambda verdict: verdict["made_at"])
+
+    def _notices(self) -> list[dict[str, Any]]:
+        """Give what was noticed so far by any host, oldest first."""
+        found = chain.from_iterable(job.notices() for job in self._world.jobs)
+        return sorted(found, key=lambda notice: notice["made_at"])
 
     def _neighbours(self) -> list[dict[str, Any]]:
         """Give what was said of jobs that a fault has started beside this one."""
@@ -266,6 +272,20 @@ class _Observation:
 
 def _ends(way: dict[str, Any]) -> tuple[str, str]:
     return way["source"], way["target"]
+
+
+def _read_notices(
+    notices: list[dict[str, Any]], fired: Fired, seconds: float | None
+) -> dict[str, Any]:
+    """Take from the notices who was named, and how soon; `seconds`: when the verdict came."""
+    late = [each for each in notices if each["made_at"] >= fired.at]
+    told = [round(each["made_at"] - fired.at, 3) for each in late[:1]]
+    told += [seconds] if seconds is not None else []
+    return {
+        "named": min(told, default=None) if fired.at else None,
+        "noticed": tuple(sorted({rank["rank"] for each in late for rank in each["ranks"]})),
+        "notices": len(notices),
+    }
 
 
 def _read(verdict: dict[str, Any], fired: Fired) -> dict[str, Any]:

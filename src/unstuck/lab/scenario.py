@@ -9,9 +9,13 @@ from unstuck.lab.faults import AnyFault, Inside
 from unstuck.lab.hosts import available
 from unstuck.model.verdict import Cause
 
-Kind = Literal["hang", "death", "network", "slow", "healthy"]
-GOALS: dict[Kind, float] = {"hang": 5.0, "death": 1.0, "network": 3.0, "slow": 20.0}
+Kind = Literal["hang", "held", "works", "death", "network", "slow", "healthy"]
+"""`hang`: with a proof. `held`: one rank holds the others up, and only time shows that it is stuck.
+`works`: the same, but it goes on working, so it is named and never judged."""
+GOALS: dict[Kind, float] = {"hang": 5.0, "held": 75.0, "death": 1.0, "network": 3.0, "slow": 20.0}
 """Seconds from onset to verdict, unless a scenario has its own goal; none for healthy jobs."""
+NAMED = 5.0
+"""Seconds from onset to the notice that names a rank which holds others up."""
 FAULT_RANK = 2
 RANKS = 4
 
@@ -33,6 +37,8 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     culprit_hosts: tuple[str, ...] = ()
     """The hosts to blame, exactly, where whole hosts are; `culprits` is then ignored."""
     goal: float = 0.0
+    named: float = NAMED
+    """Seconds to the notice, for the kinds `held` and `works`."""
     fault: AnyFault = Inside()
     step: int = 30
     """The step at which the fault is injected."""
@@ -64,7 +70,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def expected(self) -> str:
         """The expected verdict, in words."""
-        return " or ".join(self.causes) or "no verdict"
+        return " or ".join(self.causes) or ("a notice" if self.kind == "works" else "no verdict")
 
     def why_not(self) -> str:
         """Explain why it cannot run on this machine; empty when it can."""

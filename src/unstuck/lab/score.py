@@ -5,7 +5,7 @@ for reasons of its own is listed, but says nothing about unstuck.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -14,6 +14,8 @@ from unstuck.lab.run import Run
 from unstuck.lab.scenario import Kind, Scenario
 
 NOTHING = "no verdict"
+MAY_ARRIVE = ("held", "works")
+"""Kinds of which a notice must name the rank."""
 EARLY = -0.25
 """Seconds by which the proof of a fault may be seen later than the fault itself."""
 
@@ -34,7 +36,10 @@ class Judgement(Struct, frozen=True):
 class Latency(Struct, frozen=True):
     """Seconds from the onset to the verdict over all runs of one kind and one goal."""
 
-    kind: Kind
+    kind: str
+    """A kind of scenario, or `named`: to the first notice or verdict of a rank that holds others
+    up.
+    """
     runs: int
     p50: float
     p95: float
@@ -75,6 +80,8 @@ class Score(Struct, frozen=True):
     healthy_hours: float
     false_alarms: int
     false_alarms_per_hour: float | None
+    notices: int
+    """Told of healthy jobs."""
     rows: tuple[Row, ...]
     wrong: tuple[Judgement, ...]
     not_counted: tuple[Run, ...]
@@ -98,13 +105,21 @@ def judge(scenario: Scenario, run: Run) -> Judgement:
     accused, guilty = _accused(scenario, run), _guilty(scenario)
     innocents = len(accused - guilty - {*scenario.beside})
     culprit = guilty <= accused and not innocents
-    in_time = scenario.kind == "healthy" or (
-        run.seconds is not None and EARLY <= run.seconds <= scenario.goal
-    )
+    in_time = _in_time(scenario, run)
     healed = says_after(scenario, run.after, run.after_hosts)
     right = cause and culprit and in_time and healed
     wrong = "" if right else _complain(scenario, run, cause=cause, culprit=culprit, healed=healed)
     return Judgement(run.scenario, run.number, cause, culprit, innocents, in_time, wrong)
+
+
+def _in_time(scenario: Scenario, run: Run) -> bool:
+    if scenario.kind == "healthy":
+        return True
+    if scenario.kind in MAY_ARRIVE and (run.named is None or run.named > scenario.named):
+        return False
+    if scenario.kind == "works":
+        return True
+    return run.seconds is not None and EARLY <= run.seconds <= scenario.goal
 
 
 def says_after(scenario: Scenario, cause: str | None, hosts: tuple[str, ...]) -> bool:
@@ -124,15 +139,17 @@ def score(scenarios: Iterable[Scenario], runs: Sequence[Run]) -> Score:
     known = {each.name: each for each in scenarios}
     counted = [run for run in runs if not (run.skipped or run.trouble)]
     judged = [judge(known[run.scenario], run) for run in counted]
-    faulty = [run for run in counted if known[run.scenario].causes]
-    healthy = [run for run in counted if not known[run.scenario].causes]
+    faulty = [run for run in counted if known[run.scenario].kind != "healthy"]
+    healthy = [run for run in counted if known[run.scenario].kind == "healthy"]
     hours = sum(run.watched for run in healthy) / 3600
     alarms = sum(run.cause is not None for run in healthy)
     return Score(
         runs=len(counted),
         right=sum(not each.wrong for each in judged),
         confusion=_confusion(known, counted),
-        culprits_right=sum(each.culprit_right for each in judged if known[each.scenario].causes),
+        culprits_right=sum(
+            each.culprit_right for each in judged if known[each.scenario].kind != "healthy"
+        ),
         culprits_asked=len(faulty),
         innocents=sum(each.innocents for each in judged),
         latencies=tuple(_latencies(known, faulty)),
@@ -140,6 +157,7 @@ def score(scenarios: Iterable[Scenario], runs: Sequence[Run]) -> Score:
         healthy_hours=hours,
         false_alarms=alarms,
         false_alarms_per_hour=alarms / hours if hours else None,
+        notices=sum(run.notices for run in healthy),
         rows=tuple(_rows(known, counted)),
         wrong=tuple(each for each in judged if each.wrong),
         not_counted=tuple(run for run in runs if run.skipped or run.trouble),
@@ -157,6 +175,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def _cause_right(scenario: Scenario, run: Run) -> bool:
+    if scenario.kind == "works":
+        return run.cause is None
     if not scenario.causes:
         return run.cause is None and run.exit_code == 0
     early = run.seconds is not None and run.seconds < EARLY
@@ -168,6 +188,8 @@ def _guilty(scenario: Scenario) -> set[int | str]:
 
 
 def _accused(scenario: Scenario, run: Run) -> set[int | str]:
+    if scenario.kind == "works" and run.cause is None:
+        return set(run.noticed)
     if not scenario.culprit_hosts:
         return {each.rank for each in run.culprits}
     # When two hosts are cut off from each other neither is to blame: the verdict names both.
@@ -177,12 +199,13 @@ def _accused(scenario: Scenario, run: Run) -> set[int | str]:
 def _complain(scenario: Scenario, run: Run, *, cause: bool, culprit: bool, healed: bool) -> str:
     accused = sorted(str(each) for each in _accused(scenario, run))
     whom = f" of {', '.join(accused)}" if accused else ""
-    if not scenario.causes:
+    if scenario.kind == "healthy":
         return f"{run.cause}{whom}" if run.cause else f"exit code {run.exit_code}"
-    if run.cause is None:
-        return f"no verdict within {scenario.limit:g} s"
-    if run.seconds is not None and run.seconds < EARLY:
-        return f"{run.cause}{whom}, {-run.seconds:.1f} s before the fault"
+    if scenario.kind in MAY_ARRIVE and (naming := _complain_of_naming(scenario, run, whom)):
+        return naming
+    if run.cause is None or (run.seconds is not None and run.seconds < EARLY):
+        early = f"{run.cause}{whom}, {-(run.seconds or 0):.1f} s before the fault"
+        return early if run.cause else f"no verdict within {scenario.limit:g} s"
     if not (cause and culprit):
         guilty = ", ".join(sorted(str(each) for each in _guilty(scenario))) or "nobody"
         return f"{run.cause}{whom or ' of nobody'}; right is {scenario.expected} of {guilty}"
@@ -191,6 +214,18 @@ def _complain(scenario: Scenario, run: Run, *, cause: bool, culprit: bool, heale
         right = f"{' or '.join(scenario.after)} of {', '.join(scenario.after_hosts) or 'any'}"
         return f"after it healed {said}; right is {right}"
     return f"after {run.seconds or 0:.2f} s, later than {scenario.goal:g} s"
+
+
+def _complain_of_naming(scenario: Scenario, run: Run, whom: str) -> str:
+    """Say what is wrong about a notice, or of a verdict on a rank that works; empty: nothing."""
+    if run.named is None:
+        return "nobody was named"
+    if run.named > scenario.named:
+        return f"named after {run.named:.2f} s, later than {scenario.named:g} s"
+    if scenario.kind == "held":
+        return ""
+    guilty = ", ".join(sorted(str(each) for each in _guilty(scenario)))
+    return f"{run.cause or 'a notice'}{whom}; right is a notice of {guilty}, and no verdict"
 
 
 def _confusion(known: Mapping[str, Scenario], runs: Iterable[Run]) -> dict[str, dict[str, int]]:
@@ -206,15 +241,18 @@ def _times(runs: Iterable[Run]) -> list[float]:
 
 
 def _latencies(known: Mapping[str, Scenario], faulty: Sequence[Run]) -> Iterable[Latency]:
-    groups: dict[tuple[Kind, float], list[Run]] = {}
+    groups: dict[tuple[str, float], list[float | None]] = defaultdict(list)
     for run in faulty:
         scenario = known[run.scenario]
-        groups.setdefault((scenario.kind, scenario.goal), []).append(run)
-    for (kind, goal), runs in sorted(groups.items()):
-        times = _times(runs)
+        if scenario.kind in MAY_ARRIVE:
+            groups["named", scenario.named].append(run.named)
+        if scenario.kind != "works":
+            groups[scenario.kind, scenario.goal].append(run.seconds)
+    for (kind, goal), seconds in sorted(groups.items()):
+        times = [max(0.0, one) for one in seconds if one is not None]
         if times:
             p50, p95 = percentile(times, 0.5), percentile(times, 0.95)
-            met = p95 <= goal and len(times) == len(runs)
+            met = p95 <= goal and len(times) == len(seconds)
             yield Latency(kind, len(times), p50, p95, max(times), goal, met)
 
 

@@ -107,6 +107,7 @@ def summary(score: Score) -> str:
         each = f", {rate:.2f} an hour" if rate is not None else ""
         watched = f"{score.healthy_hours:.2f} healthy hours"
         parts.append(f"false alarms: {score.false_alarms} in {watched}{each}")
+        parts.append(f"notices of healthy jobs: {score.notices}")
     return "; ".join(parts) + "."
 
 

@@ -50,8 +50,14 @@ def limit_of(
     learned: float,
     known: dict[str, float] | None = None,
     controls: Controls = _AS_LEARNED,
+    *,
+    spare_long_work: bool = True,
 ) -> float:
-    """Return the patience for one rank that others wait for; `known` maps places to seconds."""
+    """Return the patience for one rank that others wait for; `known` maps places to seconds.
+
+    `spare_long_work` gives work that often takes long more time: where its signs of life are seen,
+    that is not needed.
+    """
     for name in reversed(state.sections):
         if name in controls.sections:
             return controls.sections[name]
@@ -61,7 +67,7 @@ def limit_of(
         return controls.patience
     here = max((known.get(place, 0.0) for place in state.places), default=0.0) if known else 0.0
     limit = max(learned, TIMES * here)
-    return max(limit, LONG_WORK) if does_long_work(state) else limit
+    return max(limit, LONG_WORK) if spare_long_work and does_long_work(state) else limit
 
 
 def is_asked(state: RankState, controls: Controls = _AS_LEARNED) -> bool:

@@ -329,13 +329,14 @@ def _lock_proof(state: RankState) -> str:
 
 
 def _queue_proof(state: RankState) -> str:
-    """Say that no thread is left that could fill the queue; empty where one may, or a limit ends
-    the wait.
+    """Say that no thread is left that could fill the queue; empty where one may.
+
+    A get with a limit ends by itself: it waits in another line.
     """
-    endless = any(
-        _is_in(line, "queue.py", ("get",)) and ".wait()" in line.text for line in state.stack
-    )
-    if not endless or not _nobody_left(state) or state.elsewhere:
+    gets = [line for line in state.stack if _is_in(line, "queue.py", ("get",))]
+    if not any(".wait()" in line.text for line in gets):
+        return ""
+    if not _nobody_left(state) or state.elsewhere:
         return ""
     return "no other thread of its process is left that could put anything into the queue"
 

@@ -189,8 +189,7 @@ def _explain_living(
     states = [state for state in _states(job, ranks) if state.phase != "init"]
     if not fallen:
         wait = has_lasted(job, sink)
-        known, told = job.long_places, job.snapshot.controls
-        states = [s for s in states if min(wait, s.stalled_for) >= limit_of(s, limit, known, told)]
+        states = [s for s in states if min(wait, s.stalled_for) >= _limit_of(job, s, limit)]
         if not _is_ready(job, sink, limit):
             return []
     left: list[Left] = []
@@ -210,6 +209,13 @@ def _explain_living(
     else:
         merged = _judge(job, sink, late)
     return found + [_not_called(sink.call, finding) for finding in merged]
+
+
+def _limit_of(job: Job, state: RankState, learned: float) -> float:
+    seen = job.snapshot.shows_life
+    return limit_of(
+        state, learned, job.long_places, job.snapshot.controls, spare_long_work=not seen
+    )
 
 
 def _judge(job: Job, sink: Sink, late: list[tuple[RankState, Doing]]) -> list[Finding]:

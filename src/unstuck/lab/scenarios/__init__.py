@@ -19,6 +19,9 @@ from unstuck.lab.scenario import FAULT_RANK, GOALS, Scenario
 
 _HERE = Path(__file__).parent
 HEALTHY_LIMIT = 180.0
+WATCHED_ON = 15.0
+"""Seconds for which a job is watched on after it should have been judged, or must not have been."""
+NEVER_JUDGED = ("healthy", "works")
 _ONLY_FOR_TESTS = ("place", "open")
 
 
@@ -72,7 +75,6 @@ def _inside(name: str, table: dict[str, Any]) -> Scenario:
     entry.setdefault("kind", "hang" if entry.get("causes") else "healthy")
     if entry["kind"] != "healthy":
         entry.setdefault("culprits", [FAULT_RANK])
-        entry.setdefault("goal", GOALS["hang"])
     return _scenario(name, {"program": name, **entry}, PROGRAMS / "expected.toml")
 
 
@@ -84,7 +86,7 @@ def _scenario(name: str, table: dict[str, Any], file: Path) -> Scenario:
     own = file.parent / f"{made.program}.py"
     program = own if own.exists() else PROGRAMS / f"{made.program}.py"
     goal = made.goal or GOALS.get(made.kind, 0.0)
-    limit = made.limit or (HEALTHY_LIMIT if made.kind == "healthy" else max(30.0, 2 * goal))
+    limit = made.limit or _limit(made, goal)
     ranks = 3 if made.hosts == 3 and "ranks" not in table else made.ranks
     facts = {"program": program, "goal": goal, "limit": limit, "ranks": ranks}
     whole = msgspec.structs.replace(made, **facts)
@@ -93,18 +95,44 @@ def _scenario(name: str, table: dict[str, Any], file: Path) -> Scenario:
     return whole
 
 
+def _limit(made: Scenario, goal: float) -> float:
+    match made.kind:
+        case "healthy":
+            return HEALTHY_LIMIT
+        case "works":
+            return WATCHED_ON + made.named
+        case "held":
+            return goal + WATCHED_ON
+        case _:
+            return max(30.0, 2 * goal)
+
+
 def _complaint(made: Scenario) -> str:
-    if not made.program.exists():
-        return f"there is no program {made.program.name}"
-    if bool(made.causes) == (made.kind == "healthy"):
-        return "a healthy job has no causes, any other has"
-    if made.causes and not (made.culprits or made.culprit_hosts or made.why):
-        return "it does not say whom to blame: culprits or culprit_hosts, or `why` nobody"
-    if len(made.causes) > 1 and not made.why:
-        return "several causes are right, but `why` does not say why nobody could tell"
-    if made.ranks % made.hosts:
-        return f"{made.ranks} ranks cannot be spread evenly over {made.hosts} hosts"
-    return ""
+    named = made.culprits or made.culprit_hosts or made.why
+    wrong = (
+        (not made.program.exists(), f"there is no program {made.program.name}"),
+        (
+            bool(made.causes) == (made.kind in NEVER_JUDGED),
+            "a healthy job has no causes, nor has one whose rank works on; any other has",
+        ),
+        (
+            made.kind == "works" and not made.culprits,
+            "it does not say who is to be named: culprits",
+        ),
+        (
+            bool(made.causes) and not named,
+            "it does not say whom to blame: culprits or culprit_hosts, or `why` nobody",
+        ),
+        (
+            len(made.causes) > 1 and not made.why,
+            "several causes are right, but `why` does not say why nobody could tell",
+        ),
+        (
+            made.ranks % made.hosts > 0,
+            f"{made.ranks} ranks cannot be spread evenly over {made.hosts} hosts",
+        ),
+    )
+    return next((complaint for is_so, complaint in wrong if is_so), "")
 
 
 def _path(kind: type, value: Any) -> Any:

@@ -114,11 +114,6 @@ def test_a_lock_that_nobody_can_release_is_a_proof(
 
 
 @pytest.mark.parametrize(
-    "elsewhere",
-    [None, (user("upload(part)"),), (user("lock.acquire()"), user("event.wait(1)"))],
-    ids=["threads not known", "one works", "one waits with a limit"],
-)
-@pytest.mark.parametrize(
     ("elsewhere", "text", "proven"),
     [
         ((), "self.not_empty.wait()", True),
@@ -136,6 +131,11 @@ def test_an_empty_queue_is_a_proof_where_nobody_can_fill_it(
     assert (judged(scene).verdict is not None) is proven
 
 
+@pytest.mark.parametrize(
+    "elsewhere",
+    [None, (user("upload(part)"),), (user("lock.acquire()"), user("event.wait(1)"))],
+    ids=["threads not known", "one works", "one waits with a limit"],
+)
 def test_a_lock_that_a_thread_may_release_is_none(elsewhere: tuple[CodeLine, ...] | None) -> None:
     assert judged(locked(8.0, elsewhere)).verdict is None
 
