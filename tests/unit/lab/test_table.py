@@ -51,7 +51,9 @@ def test_the_report_has_rows_matrix_times_sentences_and_what_went_wrong():
     ]
     assert "right cause (rows) and cause named (columns)" in text
     assert "2 of 3 runs right in every way; culprit exact in 2 of 2" in text
-    assert "false alarms: 0 in 0.10 healthy hours, 0.00 an hour; notices of healthy jobs: 0." in text
+    assert (
+        "false alarms: 0 in 0.10 healthy hours, 0.00 an hour; notices of healthy jobs: 0." in text
+    )
     assert "wrong: crash 2: out-of-memory of 2; right is process-crash of 2" in text
     assert "crash 3: not counted: no proof of the fault within 90 s" in text
 
