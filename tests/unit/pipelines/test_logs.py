@@ -373,3 +373,19 @@ def test_the_rank_that_does_not_complain_of_a_barrier_is_the_one_to_look_at():
     verdict = explain_text(text).verdict
     assert verdict is not None
     assert [culprit.rank for culprit in verdict.culprits] == [2]
+
+
+FOUNDING = "RuntimeError: [torch.distributed] Barrier timeout after 600000 ms"
+
+
+@pytest.mark.parametrize("ranks", [(), (0, 1, 3)])
+def test_barrier_timeout_that_somebody_else_words_gets_its_record(ranks: tuple[int, ...]):
+    lines = [f"[rank{rank}]: {FOUNDING}" for rank in ranks] or [FOUNDING]
+    end = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\ntrain.py FAILED"
+    found = explain_text("\n".join([*lines, *([end] if ranks else [])]))
+
+    assert found.verdict is not None
+    assert found.verdict.records[0] == "pytorch/distributed-barrier-timeout"
+    assert "Look for the rank that is missing" in found.verdict.do[0]
+    assert found.verdict.alternatives
+    assert [c.rank for c in found.verdict.culprits] == ([2] if ranks else [])

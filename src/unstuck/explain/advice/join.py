@@ -107,6 +107,7 @@ def _pair(condition: Text | None, action: Text, detail: Text, lang: str) -> _Pai
 
 def _step(condition: Text | None, action: Text, detail: Text, lang: str) -> str:
     what, more = say(action, lang).rstrip(".。"), say(detail, lang)
+    what, more = (what, more) if what else (more, "")
     colon = "：" if lang == "zh" else ": "
     if condition is not None:
         what = _when(say(condition, lang), what, lang)

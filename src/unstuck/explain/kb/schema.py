@@ -52,12 +52,12 @@ class Text(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def say(text: Text, lang: str) -> str:
-    """Return a text in one language.
+    """Return a text in one language; English where an imported record has no Chinese.
 
     Example:
         say(record.title, "zh")
     """
-    return text.zh if lang == "zh" else text.en
+    return (text.zh or text.en) if lang == "zh" else text.en
 
 
 class Rate(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -190,6 +190,8 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     first_seen: str = ""
     last_confirmed: str = ""
     last_updated: str = ""
+    imported: str = ""
+    """The JSON record of another collection that it was made from, as it came."""
 
     def links(self) -> list[tuple[str, str]]:
         """Return the ids of the records that this one names, each after the field that names it."""

@@ -1,15 +1,16 @@
-"""`unstuck kb`: read, search, check, export and draft knowledge-base records."""
+"""`unstuck kb`: read, search, check, import, export and draft knowledge-base records."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
-from unstuck.errors import UsageError
-from unstuck.explain.kb.load import load
+from unstuck.errors import UsageError, WorldError
+from unstuck.explain.kb.load import KnowledgeBase, load
 from unstuck.explain.kb.schema import Record, Role, Tier, say
 from unstuck.show.cli.options import (
     FOUND,
@@ -132,17 +133,92 @@ def check(directories: tuple[Path, ...], as_json: bool) -> int:
 
 @kb.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["site", "record-json"]),
+    default="site",
+    show_default=True,
+    help="Pages and one JSON file, or one JSON object per record.",
+)
 @kb_option
-def export(directory: Path, extra: tuple[Path, ...]) -> None:
-    """Write all records as web pages and as one JSON file.
+def export(directory: Path, shape: str, extra: tuple[Path, ...]) -> None:
+    """Write all records as web pages and one JSON file, or as JSON objects.
 
-    The pages need neither network nor server: open DIR/index.html.
+    The pages need neither network nor server: open DIR/index.html. With --format record-json,
+    DIR/<domain>/<slug>.json has the shape that `unstuck kb import` reads.
     """
+    base = load(extra)
+    if shape == "record-json":
+        _write_json(base, directory)
+        click.echo(f"{len(base.records)} records: {directory}")
+        return
     from unstuck.explain.report.record_pages import export as write
 
-    base = load(extra)
     write(base, directory)
     click.echo(f"{len(base.records)} records: {directory / 'index.html'}")
+
+
+@kb.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write DIR/<domain>/<slug>.toml. [default: print the record]",
+)
+def import_(file: Path, into: Path | None) -> None:
+    """Turn records in JSON (one object, or a list) into TOML records.
+
+    \b
+    unstuck kb import barrier-timeout.json --into my
+    unstuck kb check my                     # what is still missing
+    unstuck explain --kb my train.log
+
+    Nothing is lost: `unstuck kb export --format record-json` gives the same objects back.
+    """
+    from unstuck.explain.kb.record_json import from_json
+    from unstuck.explain.kb.record_toml import to_toml
+
+    records = [from_json(one) for one in _objects(file)]
+    if into is None and len(records) != 1:
+        raise UsageError(f"{file} has {len(records)} records", hint="give --into DIR")
+    if into is None:
+        sys.stdout.write(to_toml(records[0]))
+        return
+    paths = [into / f"{record.id}.toml" for record in records]
+    for path in paths:
+        if path.exists():
+            raise UsageError(f"{path} exists already", hint="remove it, or choose another --into")
+    for record, path in zip(records, paths, strict=True):
+        _write(path, to_toml(record))
+    click.echo(f"{len(records)} record{'' if len(records) == 1 else 's'}: {into}")
+
+
+def _objects(file: Path) -> list[Any]:
+    try:
+        found: Any = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is not JSON: {error}") from error
+    return cast("list[Any]", found) if isinstance(found, list) else [found]
+
+
+def _write_json(base: KnowledgeBase, directory: Path) -> None:
+    from unstuck.explain.kb.record_json import to_json
+
+    for record in base.records.values():
+        text = json.dumps(to_json(record), ensure_ascii=False, indent=2)
+        _write(directory / f"{record.id}.json", f"{text}\n")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WorldError(f"cannot write to {path}: {error.strerror}") from error
 
 
 @kb.command()

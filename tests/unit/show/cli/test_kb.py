@@ -128,3 +128,41 @@ def test_draft_of_nothing_is_a_usage_error(
 
     assert main(["kb", "draft"]) == 2
     assert "give --line, or pipe one in" in capsys.readouterr().err
+
+
+def test_records_go_out_as_json_and_come_back(tmp_path: Path, capsys: Capture) -> None:
+    out, back, again = (tmp_path / name for name in ("out", "back", "again"))
+    assert main(["kb", "export", "--format", "record-json", str(out)]) == 0
+    files = sorted(path for path in out.rglob("*.json"))
+    assert len(files) == 3
+    every = tmp_path / "all.json"
+    every.write_text(json.dumps([json.loads(path.read_text()) for path in files]))
+
+    assert main(["kb", "import", str(every)]) == 2
+    assert "give --into DIR" in capsys.readouterr().err
+    assert main(["kb", "import", str(every), "--into", str(back)]) == 0
+    assert capsys.readouterr().out == f"3 records: {back}\n"
+    assert main(["kb", "export", "--kb", str(back), "--format", "record-json", str(again)]) == 0
+    assert [path.read_text() for path in sorted(again.rglob("*.json"))] == [
+        path.read_text() for path in files
+    ]
+    assert main(["kb", "import", str(every), "--into", str(back)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_one_imported_record_is_printed(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "one.json"
+    file.write_text('{"signature": "shard 7 is short", "regex": "shard \\\\d+ is short"}')
+
+    assert main(["kb", "import", str(file)]) == 0
+    assert "patterns = ['shard \\d+ is short']" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "{}"])
+def test_what_is_no_record_is_an_error(tmp_path: Path, capsys: Capture, content: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+
+    assert main(["kb", "import", str(file), "--into", str(tmp_path / "x")]) == 2
+    assert main(["kb", "import", str(tmp_path / "none.json")]) == 2
+    assert "cannot read" in capsys.readouterr().err
