@@ -142,6 +142,7 @@ def test_what_is_no_record_is_refused(bad: object):
         from_json(bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", BUILT_IN, ids=lambda record: record.id)
 def test_own_records_go_out_and_come_back(record: Record, tmp_path: Path):
     out = to_json(record)
