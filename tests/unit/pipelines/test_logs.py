@@ -389,3 +389,46 @@ def test_barrier_timeout_that_somebody_else_words_gets_its_record(ranks: tuple[i
     assert "Look for the rank that is missing" in found.verdict.do[0]
     assert found.verdict.alternatives
     assert [c.rank for c in found.verdict.culprits] == ([2] if ranks else [])
+
+
+REMOTE = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, remote process exited "
+    "or there was a network error, NCCL version 2.21.5\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting."
+)
+WRAPS = '  File "/lib/distributed/utils.py", line 281, in _verify_param_shape_across_processes\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (REMOTE, Cause.PROCESS_CRASH),
+        (
+            f"Traceback (most recent call last):\n{WRAPS}    f(x)\n{REMOTE}",
+            Cause.NETWORK_MISCONFIGURATION,
+        ),
+    ],
+)
+def test_peer_that_is_gone_before_anything_worked_was_rather_never_reached(log: str, cause: Cause):
+    verdict = explain_text(log).verdict
+
+    assert verdict is not None
+    assert verdict.cause is cause
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("device-side assert triggered", Cause.PROCESS_CRASH),
+        ("an illegal memory access was encountered", Cause.SOFTWARE_BUG),
+    ],
+)
+def test_kernel_that_checks_its_input_blames_the_program(error: str, cause: Cause):
+    log = (
+        "[rank0]:[E ProcessGroupNCCL.cpp:1414] [PG 0 Rank 0] Process group watchdog thread "
+        f"terminated with exception: CUDA error: {error}"
+    )
+    verdict = explain_text(log).verdict
+
+    assert verdict is not None
+    assert verdict.cause is cause

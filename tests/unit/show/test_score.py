@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from unstuck.model.verdict import Alternative, Cause, Confidence, Verdict
+from unstuck.pipelines.logs import explain_text
 from unstuck.show.score import main, mark, run, share, table
 
 
@@ -77,3 +78,30 @@ def test_the_reached_score_is_kept(folder: Path):
     assert not [one.name for one in scored if one.mark in {"wrong", "false alarm"}]
     assert share(scored) >= 0.95
     assert all(one.family is not False for one in scored if one.kind == "log")
+
+
+THREADS = REPOSITORY / "tests" / "golden" / "threads"
+"""Short excerpts from public threads; the answers were written down before the first run."""
+ORDINARY = [
+    "INFO:trainer:step {n} loss 2.31 lr 0.0001 grad_norm 1.1",
+    "[rank0]: INFO logging metrics to tensorboard",
+    "  9%|9         | {n}/10000 [00:11<01:51, 81.9it/s]",
+    "node1:77:90 [0] NCCL INFO Channel 00/02 : 0 1",
+    "UserWarning: the given buffer is not writable",
+]
+
+
+def test_no_thread_gets_a_wrong_answer():
+    scored = run(THREADS)
+    assert len(scored) == 51
+    assert [one.name for one in scored if one.mark in {"wrong", "false alarm", "cannot tell"}] == []
+    assert share(scored) >= 0.74
+
+
+def test_ordinary_output_around_a_thread_changes_no_answer():
+    """Progress of training is left out: a failure before it was survived."""
+    noise = "\n".join(line.format(n=n) for n in range(60) for line in ORDINARY)
+    for path in sorted(THREADS.glob("*.json")):
+        log = json.loads(path.read_text())["log"]
+        alone, among = explain_text(log).verdict, explain_text(f"{noise}\n{log}").verdict
+        assert (among.cause if among else None) == (alone.cause if alone else None), path.name

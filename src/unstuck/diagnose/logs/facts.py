@@ -40,6 +40,7 @@ _IN_MATCH = {
         LogFact.ADDRESS_CHANGED: r"GID table change|LID change|client reregistration",
         LogFact.PORT_ERROR: r"\bport (?:error|active)\b",
         LogFact.INIT_ERROR: r"'initialization error'|nvls\.cc|initialization error",
+        LogFact.DEVICE_ASSERT: r"device-side assert",
         LogFact.NOT_READY: r"system not yet initialized|\b802\b",
         LogFact.LOOPBACK: r"(?<![\d.])127\.\d+\.\d+\.\d+|\[::1\]|\blocalhost\b",
         LogFact.LINK_LOCAL: r"\bfe80:|(?<![\d.])169\.254\.",

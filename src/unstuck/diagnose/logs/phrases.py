@@ -53,6 +53,11 @@ FACTS = {
         "本应是其他主机的位置出现了回环地址",
     ),
     LogFact.LINK_LOCAL: ("a link-local address was used", "使用了链路本地地址"),
+    LogFact.DEVICE_ASSERT: ("a check inside a GPU kernel failed", "GPU kernel 内部的检查失败"),
+    LogFact.SETTING_UP: (
+        "groups were still being made, and nothing had worked before",
+        "还在创建进程组，此前没有任何通信成功",
+    ),
     LogFact.FEWER_JOINED: ("fewer processes joined than expected", "加入的进程少于预期"),
     LogFact.MORE_JOINED: ("more processes joined than expected", "加入的进程多于预期"),
     LogFact.KILLED: ("a process was killed by signal 9", "有进程被信号 9 杀死"),

@@ -59,6 +59,10 @@ _CODE = {
     fact: re.compile(words)
     for fact, words in {
         LogFact.PREPARING: r"\bwith\b.*\b\w*(?:zero|main_process|main|master|rank0)_first\(",
+        LogFact.SETTING_UP: (
+            r"\b(?:init_process_group|new_group|_new_process_group_helper|init_distributed"
+            r"|_verify_param_shape_across_processes|_sync_module_states|init_device)\b"
+        ),
         LogFact.SAVING: r"\b_?save_(?:checkpoint|state|pretrained|model|to_checkpoint)\b",
         LogFact.EVALUATING: r"\b(?:evaluate|run_validation|validate|evaluation_loop)\b",
         LogFact.GENERATING: r"\b(?:generate|generate_sequences|generate_completions)\b",

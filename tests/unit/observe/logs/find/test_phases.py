@@ -55,6 +55,11 @@ def test_generating_during_an_evaluation_is_both():
         ('  File "/job/train.py", line 745, in save_checkpoint', LogFact.SAVING),
         ('  File "/job/trainer.py", line 3, in evaluate', LogFact.EVALUATING),
         ("    out = self.model.generate(**batch)", LogFact.GENERATING),
+        (
+            '  File "/lib/torch/distributed/utils.py", line 281, '
+            "in _verify_param_shape_across_processes",
+            LogFact.SETTING_UP,
+        ),
     ],
 )
 def test_a_traceback_shows_where_a_rank_stood(line: str, fact: LogFact):
