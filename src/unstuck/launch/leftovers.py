@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unstuck.clock import SYSTEM, Clock
 from unstuck.model.liveness import is_stopped
-from unstuck.model.rank import RankState
+from unstuck.model.rank import Phase, RankState
 from unstuck.observe.node.evidence import STALE
 from unstuck.observe.node.process.procfs import lives
 from unstuck.observe.node.ranks import RankWatcher
@@ -77,7 +77,8 @@ def is_unresponsive(before: RankState, now: RankState) -> bool:
     if now.beat_age > 2 * STALE and now.phase != "exit":
         # With the GIL held since the request and at work, it may be pickling what it saves.
         return before.beat_age > 2 * STALE or now.process.cpu < 0.1
-    blocked = now.in_flight and now.stack == before.stack and now.process.cpu < 0.1
+    waits = now.in_flight or now.phase == Phase.INIT
+    blocked = waits and now.stack == before.stack and now.process.cpu < 0.1
     return blocked and now.stalled_for > STALE
 
 

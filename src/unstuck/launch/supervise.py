@@ -141,8 +141,13 @@ class Supervisor:
     def _pass_on(self, number: signal.Signals, code: int) -> None:
         if number in _ENDING:
             self._note_end_requested()
-        if not (self._shares_terminal and code == _FROM_TERMINAL):
-            with contextlib.suppress(ProcessLookupError):
+        if self._shares_terminal and code == _FROM_TERMINAL:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if number == signal.SIGINT and not self._shares_terminal:
+                # As Ctrl-C does: the children of multiprocessing get none from their parent.
+                os.killpg(self._pid, number)
+            else:
                 os.kill(self._pid, number)
 
     def _obey_stop(self) -> None:

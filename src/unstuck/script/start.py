@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import faulthandler
 import functools
+import inspect
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-from unstuck.observe.probe import frames, lineage, own_timeouts
+from unstuck.observe.probe import frames, lineage, own_timeouts, presumed
 from unstuck.observe.probe.beat import Beat
 from unstuck.observe.probe.calls import recording
 from unstuck.observe.probe.calls.p2p import PointToPointLog
@@ -34,6 +35,8 @@ class Probe:
     beat: Beat | None = None
     log: PointToPointLog
     groups: Groups
+    presumed = False
+    """Its rank is known from its launcher, and not yet from the script."""
     kept: list[Any]
 
 
@@ -52,10 +55,26 @@ def start(c10d: Any, *, launched: bool = True) -> None:
     _patch_init(c10d)
     _patch_destroy(c10d)
     _give_each_attempt_its_own_store()
-    if "RANK" not in os.environ or not launched:
+    if "RANK" not in os.environ:
+        _presume(c10d)
+    elif not launched or lineage.belongs_to_a_watched_rank() or lineage.is_inside_another():
         return
-    if not lineage.belongs_to_a_watched_rank() and not lineage.is_inside_another():
+    else:
         _observe(c10d, int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "0")))
+
+
+def _presume(c10d: Any) -> None:
+    """Observe a rank that knows its number only later, by what its launcher calls it."""
+
+    def spawned(index: int) -> None:
+        if "RANK" not in os.environ and lineage.PROBED not in os.environ:
+            _observe(c10d, index, 0)
+            _probe.presumed = True
+
+    presumed.in_spawned_children(spawned)
+    if (task := presumed.by_launcher(os.environ)) and lineage.PROBED not in os.environ:
+        _observe(c10d, *task)
+        _probe.presumed = True
 
 
 def _observe(c10d: Any, rank: int, world_size: int) -> None:
@@ -163,6 +182,8 @@ def _patch_init(c10d: Any) -> None:
 
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(Exception):
+            _observe_joining(c10d, inspect.signature(original).bind(*args, **kwargs).arguments)
         if _probe.beat is not None:
             _probe.beat.phase = "init"
             _probe.beat.left = None
@@ -193,6 +214,19 @@ def _note_joining(
     if given or _probe.beat.top == os.getpid():
         _probe.beat.joined = True
         lineage.claim(joined=True)
+
+
+def _observe_joining(c10d: Any, given: dict[str, Any]) -> None:
+    """Observe a rank that has its number from the script: its wait for the others may not end."""
+    env = os.environ
+    rank, world = given.get("rank", -1), given.get("world_size", -1)
+    rank = int(env.get("RANK", "-1")) if rank < 0 else rank
+    world = int(env.get("WORLD_SIZE", "0")) if world < 0 else world
+    if rank < 0 or (_probe.beat is None and not lineage.may_join()):
+        return
+    if _probe.presumed and _probe.beat is not None:
+        _probe.beat.is_rank(rank, world)
+    _observe(c10d, rank, world)
 
 
 def after_init(c10d: Any) -> None:

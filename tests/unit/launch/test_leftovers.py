@@ -132,6 +132,7 @@ ALIVE = RankState(
         (ALIVE, True),
         (replace(ALIVE, stalled_for=0.5), False),
         (replace(ALIVE, in_flight=False), False),
+        (replace(ALIVE, in_flight=False, phase=Phase.INIT), True),
         (replace(ALIVE, stack=(CodeLine("train.py", 90, "save", user=True),)), False),
         (replace(ALIVE, process=Process(7, ProcessState("R"), cpu=0.9)), False),
         (replace(ALIVE, process=Process(7, ProcessState("T")), unobserved="no page"), True),
@@ -140,7 +141,7 @@ ALIVE = RankState(
         (replace(ALIVE, in_flight=False, beat_age=3.0, phase="exit"), False),
     ],
     ids=[
-        "blocked in a collective", "just entered one", "runs its own code", "runs its handler",
+        "blocked in a collective", "just entered one", "runs its own code", "joins", "runs its handler",
         "computes", "stopped", "cannot be observed", "holds the GIL", "is leaving",
     ],
 )  # fmt: skip

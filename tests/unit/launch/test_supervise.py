@@ -208,3 +208,26 @@ def test_command_that_succeeds_all_the_same_has_succeeded(start: Start):
 def test_without_a_policy_that_acts_nobody_can_ask_for_the_end(start: Start):
     process = start(sys.executable, "-c", ASKS, "0", "0.8", "5")
     assert process.wait(30) == 5
+
+
+def test_ctrl_c_reaches_the_children_of_multiprocessing_too(start: Start, tmp_path: Path):
+    """In a terminal the whole group gets it; a parent that waits for them hands nothing on."""
+    script = tmp_path / "spawn.py"
+    script.write_text(
+        "import multiprocessing as mp, time\n"
+        "def work():\n"
+        "    try:\n"
+        "        print('ready', flush=True)\n"
+        "        time.sleep(600)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('child', flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    child = mp.get_context('spawn').Process(target=work)\n"
+        "    child.start()\n"
+        "    child.join()\n"
+    )
+    process = start(sys.executable, str(script))
+    assert line(process) == "ready"
+    process.send_signal(signal.SIGINT)
+    assert line(process) == "child"
+    assert process.wait(20) != 0

@@ -152,6 +152,8 @@ class RankWatcher:
         """Read the page and note whether the rank moved: microseconds."""
         page = self._reader.read()
         report = page.report
+        # The file has the number that its launcher gave it; the script's own word counts.
+        self.rank = report.get("rank", self.rank)
         done = sum(report.get("groups", {}).values()) + report.get("p2p_issued", 0)
         places = places_of(page.section, report.get("frames", ()))
         if self._progress.look(

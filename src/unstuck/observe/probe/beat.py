@@ -61,6 +61,10 @@ class Beat:
         """The open file that the stacks of all threads are written to when the agent asks."""
         self._answered = page.asked()
 
+    def is_rank(self, rank: int, world_size: int) -> None:
+        """Report under this number from now on: until here it was presumed."""
+        self._about |= {"rank": rank, "world_size": world_size}
+
     def start(self) -> None:
         """Start the helper thread. A daemon: it never keeps the interpreter alive."""
         self.look()
