@@ -141,8 +141,9 @@ ALIVE = RankState(
         (replace(ALIVE, in_flight=False, beat_age=3.0, phase="exit"), False),
     ],
     ids=[
-        "blocked in a collective", "just entered one", "runs its own code", "joins", "runs its handler",
-        "computes", "stopped", "cannot be observed", "holds the GIL", "is leaving",
+        "blocked in a collective", "just entered one", "runs its own code", "joins",
+        "runs its handler", "computes", "stopped", "cannot be observed", "holds the GIL",
+        "is leaving",
     ],
 )  # fmt: skip
 def test_rank_that_can_run_its_handler_is_left_alone(now: RankState, unresponsive: bool):

@@ -1,18 +1,22 @@
 """Ranks that nobody gave RANK: named by who started them until the script says its number."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from children import child, rank_env, until
+from children import rank_env, until
 from unstuck.observe.probe.page import PageReader
 from unstuck.observe.probe.presumed import by_launcher
 
 MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
 SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}
-PARENT = "import sys; sys.path.insert(0, {folder!r}); import spawned; spawned.start({port})"
 SPAWNED = """
-import time
+import sys, time
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
@@ -22,9 +26,8 @@ def work(index, port):
     method = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=method, rank=2 - index, world_size=3)
 
-def start(port):
-    global context
-    context = mp.spawn(work, args=(port,), nprocs=2, join=False, daemon=True)
+if __name__ == "__main__":
+    mp.spawn(work, args=(sys.argv[1],), nprocs=2)
 """
 
 
@@ -48,8 +51,9 @@ def test_spawned_rank_is_seen_before_it_joins_and_has_its_own_number_then(tmp_pa
     (tmp_path / "spawned.py").write_text(SPAWNED)
     env = rank_env(tmp_path)
     del env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]
-    with child(tmp_path / "0", env=env) as parent:
-        parent.do(PARENT.format(folder=str(tmp_path), port=29))
+    command = [sys.executable, str(tmp_path / "spawned.py"), "29"]
+    parent = subprocess.Popen(command, env=env, start_new_session=True)
+    try:
         first, second = until(lambda: both(tmp_path), timeout=90)
         until(lambda: report(first)["phase"] == "init")
 
@@ -57,6 +61,9 @@ def test_spawned_rank_is_seen_before_it_joins_and_has_its_own_number_then(tmp_pa
         assert report(first)["world_size"] == 3
         assert report(second)["phase"] == "start"
         assert any("spawned.py" in frame[0] for frame in report(second)["frames"])
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()
 
 
 def both(live: Path) -> list[Path]:
@@ -64,7 +71,7 @@ def both(live: Path) -> list[Path]:
     return pages if len(pages) == 2 else []
 
 
-def report(page: Path) -> dict[str, object]:
+def report(page: Path) -> dict[str, Any]:
     reader = PageReader(str(page))
     try:
         return until(lambda: reader.read().report)
