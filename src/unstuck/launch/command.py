@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unstuck.errors import UserError
+from unstuck.launch import tasks
+from unstuck.launch.tasks import Task
 from unstuck.observe.timeouts.launch_options import option, python_script, split, torchrun_arguments
 
 _TORCHRUN_GRACE = 30.0
@@ -26,6 +28,10 @@ class LaunchCommand(NamedTuple):
     """How often the launcher restarts its ranks; None: it never does."""
     nodes: int = 0
     """How many nodes the launcher waits for before it starts a rank; 0 if it does not wait."""
+    port: int = 0
+    """Where the hub listens, if the job says so; 0: at the usual port."""
+    task: str = ""
+    """`rank/size` where every rank is started by an `unstuck run` of its own."""
     grace: float = _TORCHRUN_GRACE
     """Seconds that ranks get to end after SIGTERM; torchrun kills them then."""
 
@@ -89,6 +95,9 @@ def _plain(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
     """Any other command. RANK and WORLD_SIZE say that somebody else's launcher started it."""
     script = python_script(argv)
     _check_script(script, is_file=bool(script) and script[0].endswith(".py"))
+    task = None if "RANK" in env else tasks.read(env)
+    if task is not None:
+        return _one_of(task, argv, _name(script or argv), env)
     world = env.get("WORLD_SIZE", "1") if "RANK" in env else "1"
     master = env.get("MASTER_ADDR", "")
     return LaunchCommand(
@@ -98,6 +107,21 @@ def _plain(argv: Sequence[str], env: Mapping[str, str]) -> LaunchCommand:
         node_rank=None,
         master=master,
         job=f"{master}:{env.get('MASTER_PORT', '')}|{env.get('SLURM_JOB_ID', '')}",
+    )
+
+
+def _one_of(task: Task, argv: Sequence[str], name: str, env: Mapping[str, str]) -> LaunchCommand:
+    """One rank of several, which mpirun or srun start under an `unstuck run` each."""
+    first = env.get("MASTER_ADDR") or task.first_host
+    return LaunchCommand(
+        argv=tuple(argv),
+        name=name,
+        several_nodes=True,
+        node_rank=None,
+        master=first if task.several_nodes else "127.0.0.1",
+        job=task.job,
+        port=0 if task.several_nodes else task.port,
+        task=f"{task.rank}/{task.size}",
     )
 
 

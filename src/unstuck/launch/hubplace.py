@@ -83,7 +83,7 @@ def _address(command: LaunchCommand, asked: str | None) -> tuple[str, int]:
             "a job of several nodes needs to know where its hub is",
             hint="name the first node: unstuck run --hub HOST -- COMMAND",
         )
-    return command.master, DEFAULT_PORT
+    return command.master, command.port or DEFAULT_PORT
 
 
 def _derived(command: LaunchCommand) -> str:

@@ -21,7 +21,7 @@ from unstuck.launch.hubplace import find
 from unstuck.launch.supervise import Supervisor
 from unstuck.launch.watchers import Watchers
 from unstuck.model.action import Action
-from unstuck.observe.probe import lineage
+from unstuck.observe.probe import lineage, presumed
 
 _PACKAGE = Path(unstuck.__file__).parent
 _SITE = _PACKAGE / "observe" / "probe" / "site"
@@ -67,6 +67,7 @@ def run(  # noqa: PLR0913 - one argument per option
             recovery=recovery,
         )
         env = environment(os.environ, live.path, obeys=recovery is not None, respawn=respawn)
+        env |= {presumed.VARIABLE: command.task} if command.task else {}
         greet = partial(_greet, f"watching; incidents go to {place.stores_in(directory)}", argv)
         return Supervisor(command, env, watchers, greet).run()
     finally:
@@ -102,8 +103,9 @@ def environment(
         "UNSTUCK_PACKAGE": str(_PACKAGE),
         leftovers.MARK: secrets.token_hex(8),
     }
-    # The last three: where this job is started inside a rank of another one.
-    for name in ("UNSTUCK_TOKEN", lineage.PROBED, lineage.WITHIN, lineage.JOINED):
+    # All but the first: where this job is started inside a rank of another one.
+    within = (lineage.PROBED, lineage.WITHIN, lineage.JOINED, presumed.VARIABLE)
+    for name in ("UNSTUCK_TOKEN", *within):
         env.pop(name, None)
     # Without a policy that acts the ranks do not listen for orders at all.
     env["UNSTUCK_OBEY"] = "1" if obeys else "0"

@@ -24,6 +24,8 @@ _WATCHED = _ENDING | _PASSED | {signal.SIGCHLD, signal.SIGALRM}
 _FROM_TERMINAL = 0x80
 """si_code of a signal that the kernel made, as Ctrl-C does."""
 _UNRESPONSIVE_AFTER = 2.0
+_JUDGED_WITHIN = 2.0
+"""Seconds until the death of a rank has a verdict, wherever the hub is."""
 _MARGIN = 5.0
 """Seconds beyond those that the launcher itself gives its ranks after SIGTERM."""
 
@@ -67,6 +69,8 @@ class Supervisor:
         self._mark = env[leftovers.MARK]
         self._live = Path(env["UNSTUCK_LIVE_DIR"])
         self._shares_terminal = os.isatty(0)
+        # mpirun kills the group of what it has started: the rank has to be in it.
+        self._own_group = not self._shares_terminal and not command.task
         self._pid = 0
         self._end_requested_at: float | None = None
         self._unresponsive: leftovers.Unresponsive | None = None
@@ -95,7 +99,7 @@ class Supervisor:
         return code if code >= 0 else 128 - code
 
     def _spawn(self, mask: Iterable[int]) -> int:
-        group: dict[str, Any] = {} if self._shares_terminal else {"setpgroup": 0}
+        group: dict[str, Any] = {"setpgroup": 0} if self._own_group else {}
         command = self._argv[0]
         try:
             return os.posix_spawnp(command, self._argv, dict(self._env), setsigmask=mask, **group)
@@ -144,7 +148,7 @@ class Supervisor:
         if self._shares_terminal and code == _FROM_TERMINAL:
             return
         with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGINT and not self._shares_terminal:
+            if number == signal.SIGINT and self._own_group:
                 # As Ctrl-C does: the children of multiprocessing get none from their parent.
                 os.killpg(self._pid, number)
             else:
@@ -196,6 +200,9 @@ class Supervisor:
             if count and self._end_requested_at is None:
                 say(f"ended {count} processes that outlived {self._argv[0]}")
         self._watchers.finish()
+        if self._command.task and code and self._end_requested_at is None:
+            # The launcher ends all others now, and one of them may have the hub.
+            self._clock.sleep(_JUDGED_WITHIN)
 
     def _let_ranks_save(self) -> None:
         """Give the time that is left to ranks that outlive a launcher which was asked to end."""

@@ -55,11 +55,11 @@ def start(c10d: Any, *, launched: bool = True) -> None:
     _patch_init(c10d)
     _patch_destroy(c10d)
     _give_each_attempt_its_own_store()
+    if not launched:
+        return
     if "RANK" not in os.environ:
         _presume(c10d)
-    elif not launched or lineage.belongs_to_a_watched_rank() or lineage.is_inside_another():
-        return
-    else:
+    elif not lineage.belongs_to_a_watched_rank() and not lineage.is_inside_another():
         _observe(c10d, int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "0")))
 
 
