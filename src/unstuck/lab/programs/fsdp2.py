@@ -7,11 +7,7 @@ import onset
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-
-try:
-    from torch.distributed.fsdp import fully_shard
-except ImportError:  # up to torch 2.5
-    from torch.distributed._composable.fsdp import fully_shard  # pyright: ignore
+from torch.distributed.fsdp import fully_shard
 
 dist.init_process_group("gloo", timeout=timedelta(seconds=600))
 mesh = init_device_mesh("cpu", (dist.get_world_size(),))
