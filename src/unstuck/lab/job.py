@@ -25,7 +25,8 @@ T = TypeVar("T")
 PROGRAMS = Path(__file__).parent / "programs"
 """Training scripts of 7 to 40 lines, each in one state; they are part of the package."""
 UNSTUCK = (sys.executable, "-m", "unstuck")
-LAUNCHER = (sys.executable, "-m", "torch.distributed.run")
+LAUNCH = ("-m", "torch.distributed.run")
+LAUNCHER = (sys.executable, *LAUNCH)
 TORCHRUN = (*LAUNCHER, "--standalone", "--nproc-per-node", "4")
 
 

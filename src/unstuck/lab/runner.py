@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from unstuck.lab.clock import Clock
 from unstuck.lab.faults import Fired, Injection, Inside
 from unstuck.lab.hosts import Hosts
 from unstuck.lab.interrupts import Interrupts
-from unstuck.lab.job import LAUNCHER, Job, node_torchrun, verdicts
+from unstuck.lab.job import LAUNCH, Job, node_torchrun, verdicts
 from unstuck.lab.run import Blamed, Run
 from unstuck.lab.scenario import Scenario
 from unstuck.lab.score import says_after
@@ -124,7 +125,8 @@ def _start_one(
     if hosts is None:
         size = ("--standalone", "--nproc-per-node", str(scenario.ranks))
         wrap = list[str] if group is None else group.command
-        return Job(folder, (*LAUNCHER, *size, *end), env=env, wrap=wrap)
+        launcher = (scenario.python or sys.executable, *LAUNCH)
+        return Job(folder, (*launcher, *size, *end), env=env, wrap=wrap)
     share = scenario.ranks // len(hosts)
     command = node_torchrun(hosts.address(0), hosts.address(i), nodes=len(hosts), ranks=share)
     hub = ("--hub", f"{hosts.address(0)}:{HUB_PORT}")

@@ -47,6 +47,8 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Number of ranks, spread evenly over the hosts; with three hosts, three."""
     env: dict[str, str] = {}
     torchrun: tuple[str, ...] = ()
+    python: str = ""
+    """The interpreter of the ranks, where they need an environment of their own."""
     heal_after: float | None = None
     """Seconds from the first verdict until the fault is undone."""
     after: tuple[Cause, ...] = ()

@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -84,6 +85,50 @@ def run_all(
         for scenario, number in due([task for task in tasks if jobs == 1 or task[0].alone]):
             say = audience.begin(scenario, number)
             end(scenario, observe(scenario, number, interrupts, say, keep))
+
+
+def run_for(
+    hours: float,
+    scenarios: Sequence[Scenario],
+    audience: Audience,
+    results: Results,
+    keep: Path | None = None,
+    jobs: int = 1,
+) -> None:
+    """Run healthy jobs, `jobs` at a time, in turn until so many hours of them were watched.
+
+    Those that run when the hours are full are still waited for. A job that fails is not run again.
+    """
+    failed: set[str] = set()
+
+    def end(scenario: Scenario, run: Run) -> None:
+        results.add(run)
+        audience.end(scenario, run)
+        if run.trouble or run.exit_code:
+            failed.add(scenario.name)
+
+    def rounds() -> Iterator[Task]:
+        for number in count(1):
+            for scenario in (each for each in scenarios if each.name not in failed):
+                if watched_hours(scenarios, results.runs) >= hours:
+                    return
+                if not results.has(scenario.name, number):
+                    yield scenario, number
+            if len(failed) == len(scenarios):
+                return
+
+    make_abreast(rounds(), jobs, audience.begin, end, keep)
+
+
+def watched_hours(scenarios: Sequence[Scenario], runs: Sequence[Run]) -> float:
+    """Add up for how long these jobs were watched.
+
+    Example:
+        >>> watched_hours(load_world("python"), [Run("pipelining", 1, watched=1800)])
+        0.5
+    """
+    names = {each.name for each in scenarios}
+    return sum(run.watched for run in runs if run.scenario in names and not run.trouble) / 3600
 
 
 def machine() -> Machine:

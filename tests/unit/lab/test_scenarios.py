@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from unstuck.errors import ScenarioError
+from unstuck.lab import scenarios
 from unstuck.lab.faults import Inside
 from unstuck.lab.scenario import Scenario
 from unstuck.lab.scenarios import NEVER_JUDGED, choose, load
@@ -49,7 +50,7 @@ def test_a_program_writes_down_when_the_fault_is_due(scenario: Scenario):
 
 def test_there_are_enough_of_them():
     assert sum(bool(each.causes) for each in KNOWN) >= 30
-    assert sum(not each.causes for each in KNOWN) >= 12
+    assert sum(not each.causes for each in KNOWN) >= 40
 
 
 def test_scenarios_are_chosen_by_name_and_pattern_in_the_order_of_the_list():
@@ -64,6 +65,15 @@ def test_a_name_that_fits_none_is_answered_with_the_nearest():
     with pytest.raises(ScenarioError, match="there is no scenario sigkil") as caught:
         choose(KNOWN, ["sigkil"])
     assert caught.value.hint == "did you mean sigkill?"
+
+
+def test_jobs_of_real_libraries_are_healthy_and_run_by_their_own_interpreter():
+    world = scenarios.load_world("/elsewhere/bin/python")
+
+    assert len(world) >= 9
+    assert {each.kind for each in world} == {"healthy"}
+    assert {each.python for each in world} == {"/elsewhere/bin/python"}
+    assert all(each.about and "trained" in each.program.read_text() for each in world)
 
 
 def test_a_users_own_scenario_runs_the_program_beside_its_file(tmp_path: Path):

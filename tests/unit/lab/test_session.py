@@ -97,5 +97,33 @@ def test_healthy_jobs_are_spread_over_the_others():
     assert order == ["fine", "hang", "hang", "hang", "fine", "hang", "hang", "hang"]
 
 
+def make_at_once(tasks: Iterator[session.Task], jobs: int, begin: Any, end: Any, keep: Any) -> None:
+    for scenario, number in tasks:
+        code = int(scenario.name == "fails")
+        end(scenario, Run(scenario.name, number, exit_code=code, watched=900))
+
+
+def test_healthy_jobs_run_in_turn_until_they_were_watched_for_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(session, "make_abreast", make_at_once)
+    results, jobs = Results(), [FINE, replace(FINE, name="other")]
+    results.add(Run("fine", 1, exit_code=0, watched=1800))
+    results.add(Run("of another lab", 1, watched=9999))
+    session.run_for(1.2, jobs, Listener(), results)
+
+    made = [(run.scenario, run.number) for run in results.runs if run.scenario in ("fine", "other")]
+    assert made == [("fine", 1), ("other", 1), ("fine", 2), ("other", 2)]
+    assert session.watched_hours(jobs, results.runs) == 1.25
+
+
+def test_job_that_fails_is_not_run_for_hours(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "make_abreast", make_at_once)
+    results = Results()
+    session.run_for(100.0, [replace(FINE, name="fails")], Listener(), results)
+
+    assert [run.number for run in results.runs] == [1]
+
+
 def test_the_machine_is_described():
     assert session.machine().keys() == {"cores", "load", "kernel", "torch", "unstuck"}

@@ -44,6 +44,27 @@ def load(extra: Iterable[Path] = ()) -> list[Scenario]:
     return found
 
 
+def load_world(python: str) -> list[Scenario]:
+    """Read the healthy jobs of real libraries, which run in an environment of their own.
+
+    Args:
+        python: the interpreter of that environment.
+
+    Example:
+        >>> load_world("python3")[0].name
+        'lightning-ddp'
+    """
+    file = PROGRAMS / "world" / "expected.toml"
+    fixed: dict[str, Any] = {
+        "kind": "healthy",
+        "causes": [],
+        "python": python,
+        "limit": 1200.0,  # they last five minutes, and longer on a busy machine
+        "ranks": 2,
+    }
+    return [_scenario(name, {**fixed, **table}, file) for name, table in _read(file).items()]
+
+
 def choose(known: Sequence[Scenario], patterns: Sequence[str]) -> list[Scenario]:
     """Give the scenarios that fit any of the names or patterns; all without any.
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -9,7 +10,8 @@ from click.shell_completion import CompletionItem
 from rich.console import Console
 
 from unstuck.console import say
-from unstuck.lab import runner, scenarios, session, sweep, table
+from unstuck.errors import UsageError
+from unstuck.lab import libraries, runner, scenarios, session, sweep, table
 from unstuck.lab.progress import Progress
 from unstuck.lab.results import Results
 from unstuck.lab.run import Run
@@ -43,6 +45,7 @@ def lab() -> None:
     unstuck lab run sigkill 'stop-*'
     unstuck lab run --repeat 5 --results lab.jsonl     (continues an interrupted session)
     unstuck lab run --repeat 5 --jobs 3                (faster, on a busier machine)
+    unstuck lab run --world --hours 4 --jobs 8         (healthy jobs of real libraries)
     """
 
 
@@ -83,46 +86,80 @@ def list_scenarios(names: tuple[str, ...], files: tuple[Path, ...], as_json: boo
     metavar="FILE",
     help="Append every run to FILE, and skip the runs it already has.",
 )
+@click.option(
+    "--world",
+    is_flag=True,
+    help="Run healthy jobs of real libraries, in an environment of their own.",
+)
+@click.option(
+    "--hours",
+    type=click.FloatRange(0, min_open=True),
+    metavar="H",
+    help="With --world: go on until jobs were watched for H hours in all.",
+)
 @json_option
-def run_scenarios(
-    names: tuple[str, ...],
-    repeat: int,
-    jobs: int,
-    files: tuple[Path, ...],
-    keep: Path | None,
-    file: Path | None,
-    as_json: bool,
-) -> int:
+def run_scenarios(**given: Any) -> int:
     """Run scenarios and score the verdicts.
 
     NAMES are names or patterns of scenarios; without any, all of them are run. Ctrl-C ends the
     running jobs, cleans up, and prints the score so far.
 
+    With --world, healthy jobs of Lightning, Accelerate, Transformers and torch's own libraries
+    are run instead, five minutes each: whatever is said of them is a false alarm. The libraries
+    are installed once, into an environment in the cache directory.
+
     Exits with 0 if every verdict is right, 1 if one is wrong.
     """
-    chosen = scenarios.choose(scenarios.load(files), names)
-    runner.need_torch()
+    wanted = _Wanted(**given)
+    chosen = scenarios.choose(wanted.scenarios(), wanted.names)
     before = session.machine()
-    results = Results(file)
+    results = Results(wanted.file)
     try:
-        _run_all(chosen, repeat, jobs, results, keep)
+        _run_all(wanted, chosen, results)
     except (KeyboardInterrupt, SystemExit):
         if results.runs:
-            _report(chosen, results.runs, before, as_json=as_json)
+            _report(chosen, results.runs, before, as_json=wanted.as_json)
         raise
-    return 0 if _report(chosen, results.runs, before, as_json=as_json) else 1
+    return 0 if _report(chosen, results.runs, before, as_json=wanted.as_json) else 1
 
 
-def _run_all(
-    chosen: list[Scenario], repeat: int, jobs: int, results: Results, keep: Path | None
-) -> None:
+class _Wanted(msgspec.Struct, frozen=True):
+    """The options of `lab run`."""
+
+    names: tuple[str, ...]
+    repeat: int
+    jobs: int
+    files: tuple[Path, ...]
+    keep: Path | None
+    file: Path | None
+    as_json: bool
+    world: bool
+    hours: float | None
+
+    def scenarios(self) -> list[Scenario]:
+        """Return all scenarios of this lab."""
+        if not self.world:
+            if self.hours:
+                raise UsageError("--hours needs --world", hint="use --repeat for the fault lab")
+            runner.need_torch()
+            return scenarios.load(self.files)
+        if self.files:
+            raise UsageError("--scenarios and --world exclude each other")
+        return scenarios.load_world(libraries.prepare(libraries.home()))
+
+
+def _run_all(wanted: _Wanted, chosen: list[Scenario], results: Results) -> None:
     if swept := sweep.sweep():
         say(f"removed leftovers of a lab that was killed: {', '.join(swept)}")
     if results.taken_over:
         say(f"{results.taken_over} runs are already in the results file")
-    tasks = session.missing(chosen, repeat, results)
+    if wanted.hours:
+        with Progress(0) as progress:
+            session.run_for(wanted.hours, chosen, progress, results, wanted.keep, wanted.jobs)
+        return
+    tasks = session.missing(chosen, wanted.repeat, results)
     with Progress(len(tasks)) as progress:
-        session.run_all(tasks, progress, results, keep, jobs)
+        session.run_all(tasks, progress, results, wanted.keep, wanted.jobs)
 
 
 def _report(
