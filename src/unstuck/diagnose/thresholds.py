@@ -131,6 +131,9 @@ OVER = 0.5
 """Share of the limits below which a straggler has caught up. Tuned."""
 HELD_UP = 0.1
 """Share of time below which a shortage explains nothing. Tuned."""
+HOST_FULL = 0.9
+"""Share of time in which some process of a host waits for a core, from which on all are short of
+them. Tuned: 0.99 and more on a host with a load of 20 for each core."""
 STARVED = 0.7
 """Share of time without a core at which a stalled rank takes three times as long. Derived."""
 NEARLY_ALL = 0.75

@@ -8,6 +8,7 @@ from msgspec import Struct
 from unstuck.diagnose.job.standing import Job
 from unstuck.diagnose.thresholds import (
     HELD_UP,
+    HOST_FULL,
     MEMORY_PRESSURE,
     MORE_WORK,
     NEARLY_ALL,
@@ -59,6 +60,20 @@ def is_starved(slow: list[RankState], rest: list[RankState], excess: float) -> b
         return False
     needed = max(HELD_UP, NEARLY_ALL * excess)
     return _lacks_quota_more(slow, rest, needed) or _lacks_core_more(slow, rest, needed)
+
+
+def waits_by_chance(job: Job, slow: list[RankState], rest: list[RankState], excess: float) -> bool:
+    """Tell whether slow ranks only had less luck than the others of their host.
+
+    Where a host is short of cores all the time, and they may run on the same ones as ranks that
+    keep up, it is the scheduler that decides who waits: another rank in the next minute.
+    """
+    if slow_by_themselves(slow, rest):
+        return False
+    full = all(pressure_of(job, state.host).cpu >= HOST_FULL for state in slow)
+    places = {(state.host, state.process.cores) for state in rest}
+    alike = all((state.host, state.process.cores) in places for state in slow)
+    return full and alike and _lacks_core_more(slow, rest, max(HELD_UP, excess / 2))
 
 
 def _lacks_quota_more(slow: list[RankState], rest: list[RankState], by: float) -> bool:

@@ -19,6 +19,7 @@ from unstuck.diagnose.slow.contention import (
     is_starved,
     pressure_of,
     slow_by_themselves,
+    waits_by_chance,
 )
 from unstuck.diagnose.text import ranks_text
 from unstuck.diagnose.thresholds import (
@@ -75,6 +76,8 @@ def rank_is_slow(case: Case) -> list[Finding] | None:
         return None
     lag = _find_lag(states, FACTOR) or _find_starved(states)
     if lag is None or not _is_fair(lag, states):
+        return None
+    if waits_by_chance(case.job, lag.slow, lag.rest, _excess(lag)):
         return None
     return [_explain(case.job, lag)]
 

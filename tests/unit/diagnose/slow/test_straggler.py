@@ -327,6 +327,25 @@ def test_lesser_lag_is_told_where_the_want_of_a_core_explains_it():
     assert not is_over(verdict, slightly_slow(delayed=0.34).snapshot())
 
 
+def on_a_full_host(*cores: int) -> Scene:
+    """As measured at a load of 40 on two cores; `cores` are those that rank 3 is bound to."""
+    scene = job(4).node("host0", pressure=Pressure(cpu=0.998))
+    for rank, own, delayed in ((0, 0.119, 0.06), (1, 0.137, 0.06), (2, 0.121, 0.047)):
+        tempo = Tempo(steps=49, step=0.2, own=own, error=0.01, usual_own=own)
+        scene.change(rank, tempo=tempo).process(rank, delayed=delayed)
+    tempo = Tempo(steps=49, step=0.2, own=0.19, error=0.01, usual_own=0.12, changed_for=12.0)
+    return scene.change(3, tempo=tempo).process(3, delayed=0.4, cores=cores)
+
+
+def test_rank_that_has_less_luck_on_a_full_host_is_not_accused():
+    assert silent(on_a_full_host())
+
+
+def test_rank_that_must_stay_on_a_core_of_a_full_host_is_starved():
+    verdict = verdict_of(on_a_full_host(1))
+    assert (verdict.cause, culprits(verdict)) == (Cause.RESOURCE_CONTENTION, [3])
+
+
 def test_want_of_a_core_that_came_after_the_slowness_does_not_explain_it():
     scene = hog(job(4))
     for rank in range(4):
