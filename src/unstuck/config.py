@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from unstuck.errors import ConfigError
+from unstuck.files import whole_file
 
 NAME = "unstuck.toml"
 
@@ -13,6 +14,9 @@ def find(asked: Path | None = None, folder: Path | None = None) -> Path | None:
     """Return the file to read: the one asked for, else `unstuck.toml` in this folder, if any."""
     path = asked or (folder or Path.cwd()) / NAME
     return path if asked or path.is_file() else None
+
+
+_MOST_BYTES = 16 << 20
 
 
 def table(path: Path | None, name: str) -> dict[str, Any]:
@@ -34,7 +38,7 @@ def table(path: Path | None, name: str) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(whole_file(path, _MOST_BYTES).decode())
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"cannot read {path}: {reason}") from error

@@ -4,6 +4,9 @@ import re
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|m|sec|s|h|d)\s*")
 _SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_LONGEST_TEXT = 60
+_LONGEST = 1e9
+"""Thirty years: what is longer is a mistake, and overflows dates."""
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -35,6 +38,13 @@ def parse(given: str) -> float | None:
         9000.0
     """
     written = given.strip().lower()
+    if len(written) > _LONGEST_TEXT:
+        return None
+    seconds = _read(written)
+    return seconds if seconds is not None and seconds <= _LONGEST else None
+
+
+def _read(written: str) -> float | None:
     if ":" in written:
         return _clock(written)
     if re.fullmatch(r"\d+(?:\.\d+)?", written):

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from unstuck.files import appended
+
 
 class Ledger:
     """Appends one JSON line an act to a file that only grows."""
@@ -17,7 +19,7 @@ class Ledger:
     def write(self, act: str, **facts: Any) -> None:
         """Note that `act` is about to be done."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "act": act, **facts}
-        with self._path.open("ab") as file:
+        with appended(self._path) as file:
             file.write(msgspec.json.encode(line) + b"\n")
             file.flush()
             os.fsync(file.fileno())

@@ -9,6 +9,7 @@ import msgspec
 
 from unstuck.console import clean
 from unstuck.explain.report import notice as words
+from unstuck.files import appended
 from unstuck.model.notice import Notice, NoticeFile
 from unstuck.model.rank import RankState
 from unstuck.model.snapshot import Snapshot
@@ -73,7 +74,7 @@ class Notices:
     def _tell(self, lines: list[str], file: NoticeFile) -> None:
         line = msgspec.json.encode(file)
         # The run directory may be full or gone; people hear of it all the same.
-        with contextlib.suppress(OSError), self._file.open("ab") as journal:
+        with contextlib.suppress(OSError), appended(self._file) as journal:
             journal.write(line + b"\n")
         if self._as_json:
             sys.stderr.write(line.decode() + "\n")

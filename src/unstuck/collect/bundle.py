@@ -30,6 +30,7 @@ from unstuck.errors import (
     BundleSchemaError,
     BundleWriteError,
 )
+from unstuck.files import whole_file
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import SCHEMA as VERDICT_SCHEMA
 from unstuck.model.verdict import Verdict, VerdictFile
@@ -37,7 +38,9 @@ from unstuck.model.verdict import Verdict, VerdictFile
 SCHEMA = "unstuck.incident/1"
 FILES = ("verdict.json", "snapshot.json", "about.json")
 
-_NAME = re.compile(r"incident-(\d+)")
+_NAME = re.compile(r"incident-([0-9]{1,9})")
+_MOST_BYTES = 2 << 30
+"""Of one file; the snapshot of 100,000 ranks has some hundred megabytes."""
 _T = TypeVar("_T")
 
 
@@ -223,7 +226,7 @@ def _check_schema(path: Path, known: str) -> None:
 
 def _load(path: Path, kind: type[_T]) -> _T:
     try:
-        content = path.read_bytes()
+        content = whole_file(path, _MOST_BYTES)
     except OSError as error:
         raise BundleDamagedError(
             f"{path} cannot be read: {(error.strerror or str(error)).lower()}",
@@ -233,7 +236,7 @@ def _load(path: Path, kind: type[_T]) -> _T:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
         raise BundleDamagedError(f"{path} does not hold what it should: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BundleDamagedError(
             f"{path} is cut short or is not JSON ({len(content)} bytes)",
             hint="copy the bundle again from where it was written",

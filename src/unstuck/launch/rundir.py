@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from unstuck.console import say
 from unstuck.errors import UserError
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - made unguessable by mkdtemp below
@@ -28,6 +29,8 @@ def create(wanted: Path | None, name: str) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
+        if os.geteuid() == 0 and path.stat().st_uid != 0:
+            say(f"{path} belongs to another user, who may change what is written there")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(

@@ -29,6 +29,7 @@ from unstuck.act.news import Incidents
 from unstuck.act.notices import Notices
 from unstuck.act.report import Reports
 from unstuck.clock import SYSTEM, Clock
+from unstuck.collect.accepting import report_rarely
 from unstuck.collect.hub.hub import Hub
 from unstuck.console import say
 from unstuck.diagnose.diagnose import diagnose
@@ -194,6 +195,7 @@ def main() -> None:
     options = parser.parse_args()
     # Ctrl-C belongs to the job; this process ends when the job has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    report_rarely("hub")
     command = shlex.split(options.command)
     pipeline = Pipeline(options.run, command, options.host, as_json=options.json)
     judge = pipeline.bugs.guard(pipeline.judge)

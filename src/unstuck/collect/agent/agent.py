@@ -17,6 +17,7 @@ from pathlib import Path
 
 from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import wire
+from unstuck.collect.accepting import report_rarely
 from unstuck.collect.agent.cut_off import CutOff, CutOffLog
 from unstuck.collect.agent.local_ranks import LocalRanks
 from unstuck.collect.agent.orders import OrderHandler
@@ -233,6 +234,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     token = os.environ.pop("UNSTUCK_TOKEN")
     _raise_priority()
+    report_rarely("agent")
     asyncio.run(_run(options, token))
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from unstuck.clock import SYSTEM, Clock
+from unstuck.files import appended
 from unstuck.model.host import PeerLink
 from unstuck.model.liveness import PROBE_HEARD, PROBE_QUIET
 from unstuck.model.rank import RankState
@@ -108,7 +109,7 @@ class CutOffLog:
         self._entries.append(entry)
         if self._file is not None:
             # A full disk must not end the watching; the record is still reported from memory.
-            with contextlib.suppress(OSError), self._file.open("ab") as out:
+            with contextlib.suppress(OSError), appended(self._file) as out:
                 out.write(msgspec.json.encode(entry) + b"\n")
 
 

@@ -146,7 +146,7 @@ class Blame(Struct, frozen=True):
             return ()
         raised = next((f for f in self.reading.raised if f.line == root.line), None)
         pid = root.match.fields.get("pid", "")
-        number = int(pid) if pid.isdigit() else 0
+        number = int(pid) if pid.isdecimal() else 0
         did = d.Raised(_message(raised)) if raised else _ending(root.match.fields)
         place = _place(raised.at if raised else None)
         first = self._did(rank, root.line.host, did, pid=number, **place)
@@ -166,9 +166,9 @@ class Blame(Struct, frozen=True):
 def _ending(fields: Mapping[str, str]) -> d.Activity:
     if name := fields.get("signal", ""):
         name = _SIGNALS.get(name, name.removeprefix("Signals."))
-        return d.Killed(signal_name(int(name)) if name.isdigit() else name)
+        return d.Killed(signal_name(int(name)) if name.isdecimal() else name)
     code = fields.get("exit_code", "")
-    if not code.removeprefix("-").isdigit():
+    if not code.removeprefix("-").isdecimal():
         return d.Reports()
     return d.Exited(int(code)) if int(code) >= 0 else d.Killed(signal_name(-int(code)))
 

@@ -120,6 +120,6 @@ def number(fields: Mapping[str, str], *names: str) -> int | None:
     """
     for name in names:
         value = fields.get(name, "").replace(",", "")
-        if value.lstrip("-").isdigit():
+        if value.lstrip("-").isdecimal():
             return int(value)
     return None

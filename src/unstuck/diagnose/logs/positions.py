@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from unstuck.model.bounds import MOST_RANKS
 from unstuck.model.logs import LogFact, LogMatch, LogReading
 
 FIRST_NUMBER = 2
@@ -30,7 +31,8 @@ class Waits:
 
     def __init__(self, reading: LogReading) -> None:
         self.by_rank = _by_rank(reading.matches)
-        self.world_size = max([reading.world_size, *(rank + 1 for rank in _ranks(reading))])
+        counted = max([reading.world_size, *(rank + 1 for rank in _ranks(reading))])
+        self.world_size = min(counted, MOST_RANKS)
         self.unranked = [m for m in reading.matches if is_wait(m) and rank_of(m) is None]
         self.queues = _queues(reading.matches)
         self.complained = set(self.by_rank) or {
@@ -120,10 +122,10 @@ def is_wait(match: LogMatch) -> bool:
 def rank_of(match: LogMatch) -> int | None:
     """Return the rank that a match speaks of, else the one that speaks."""
     for name in ("rank", "global_rank"):
-        if match.fields.get(name, "").isdigit():
+        if match.fields.get(name, "").isdecimal():
             return int(match.fields[name])
     local = match.fields.get("local_rank", "")
-    return int(local) if match.line.rank is None and local.isdigit() else match.line.rank
+    return int(local) if match.line.rank is None and local.isdecimal() else match.line.rank
 
 
 def _operation_facts(waits: list[Wait]) -> set[LogFact]:
@@ -143,7 +145,7 @@ def _operation_facts(waits: list[Wait]) -> set[LogFact]:
 
 
 def _many(size: str) -> bool:
-    return size.isdigit() and int(size) > 1
+    return size.isdecimal() and int(size) > 1
 
 
 def _least(numbers: dict[int, int]) -> tuple[int, ...]:
@@ -193,4 +195,4 @@ def _queues(matches: Iterable[LogMatch]) -> dict[int, int]:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return int(text) if text and text.isdecimal() else None

@@ -114,7 +114,7 @@ def _alike_everywhere(
     ranks = {rank_of(m) for m in raised} | {f.line.rank for f in failures}
     known = {rank for rank in ranks if rank is not None}
     world = max([reading.world_size, *(rank + 1 for rank in (*known, *reading.ranks))], default=0)
-    return len(kinds) == 1 and (not known or known >= set(range(world)))
+    return len(kinds) == 1 and (not known or len(known) >= world)
 
 
 def _is_exception(match: LogMatch, records: Mapping[str, LogRecord]) -> bool:

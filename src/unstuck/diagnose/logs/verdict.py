@@ -127,7 +127,7 @@ def _explains(failure: Candidate, later: Candidate) -> bool:
     waited = 0.0
     if later.match is not None and is_wait(later.match):
         elapsed = later.match.fields.get("elapsed_ms") or later.match.fields.get("timeout_ms", "0")
-        waited = float(elapsed) / 1000 if elapsed.isdigit() else 0.0
+        waited = float(elapsed) / 1000 if elapsed.isdecimal() else 0.0
     if failure.time is not None and later.time is not None:
         return -BURST_SECONDS <= later.time - failure.time <= waited + 3 * BURST_SECONDS
     if failure.line.file == later.line.file:

@@ -162,7 +162,7 @@ def _from_cache(path: Path | None) -> _Cached | None:
     """Read the cache; one that is damaged is as good as none."""
     if path is None:
         return None
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         content = path.read_bytes()
         digest, data = content[:_DIGEST], content[_DIGEST:]
         if hashlib.sha256(data).digest() == digest:

@@ -6,11 +6,12 @@ logs looks for `Matcher.literals` first, in all lines at once, and hands over wh
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from unstuck.explain.kb import hostile, regex
 from unstuck.explain.kb.load import KnowledgeBase
 from unstuck.explain.kb.schema import FAILURES, Record, Role
+from unstuck.model.bounds import MOST_RANKS
 from unstuck.observe.logs.find.literals import Literal
 from unstuck.observe.logs.reader import Found
 
@@ -19,6 +20,14 @@ WINDOW = hostile.WINDOW
 BEFORE = 2000
 """How many of these are left of it."""
 
+_LONGEST_FIELD = 2000
+_MOST_DIGITS = 18
+_LARGEST = 10**_MOST_DIGITS
+_COUNT_RANKS = {
+    "rank", "global_rank", "local_rank", "first_rank", "world_size", "worker_count", "joined",
+    "expected", "nranks", "size",
+}  # fmt: skip
+"""Fields that say which rank, or how many: an answer counts through to them."""
 _TELLING = {"setting", "timeout"}
 """Categories of diagnostic records that name ranks, or settings."""
 
@@ -75,13 +84,23 @@ class Matcher:
             for pattern in self._patterns(record):
                 match = pattern.search(line, first, first + WINDOW)
                 if match:
-                    return {k: v for k, v in match.groupdict().items() if v is not None}
+                    return {k: v for k, v in match.groupdict().items() if _is_sane(k, v)}
         return None
 
     def _patterns(self, record: str) -> list[re.Pattern[str]]:
         if record not in self._compiled:
             self._compiled[record] = [re.compile(p) for p in self._records[record].patterns]
         return self._compiled[record]
+
+
+def _is_sane(name: str, value: str | None) -> TypeGuard[str]:
+    """Leave out what nobody meant: a field of pages, and numbers that no job has."""
+    if value is None or len(value) > _LONGEST_FIELD:
+        return False
+    if not value.isdecimal():
+        return True
+    most = MOST_RANKS if name in _COUNT_RANKS else _LARGEST
+    return len(value) <= _MOST_DIGITS and int(value) <= most
 
 
 def _matters(record: Record) -> bool:

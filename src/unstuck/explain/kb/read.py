@@ -16,9 +16,11 @@ import msgspec
 
 from unstuck.errors import RecordError
 from unstuck.explain.kb.schema import Record
+from unstuck.files import whole_file
 
 BUILT_IN = Path(__file__).parent / "records"
 GROUP = "unstuck.records"
+_MOST_BYTES = 4 << 20
 VARIABLE = "UNSTUCK_KB"
 
 
@@ -50,7 +52,7 @@ def read(path: Path) -> Record:
         RecordError: with the reason, without the path.
     """
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Record)
+        return msgspec.toml.decode(whole_file(path, _MOST_BYTES), type=Record)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(str(error)) from error
     except OSError as error:

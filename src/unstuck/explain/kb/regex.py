@@ -53,7 +53,11 @@ def problem(pattern: str) -> str:
         return why
     if _leads_broadly(tree):
         return "starts with an open-ended repeat: begin with a literal, search finds it anywhere"
-    return _in_a_row(tree)
+    if why := _in_a_row(tree):
+        return why
+    if any(code is op.GROUPREF_EXISTS for code, _ in _flat(tree)):
+        return "has a conditional group, of which nobody can say how long it takes"
+    return ""
 
 
 def ignores_case(pattern: str) -> bool:

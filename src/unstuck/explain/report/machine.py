@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from unstuck.console import ACTS_ON_TERMINALS as _ACTS
 from unstuck.model.verdict import Verdict, VerdictFile
 
 
@@ -18,7 +19,12 @@ def render(verdict: Verdict | None) -> str:
 
 def line(verdict: Verdict | None) -> str:
     """Return the verdict file as one line of JSON."""
-    return msgspec.json.encode(plain(verdict)).decode() + "\n"
+    return escaped(msgspec.json.encode(plain(verdict)).decode()) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return the same JSON with what a terminal would act on escaped: it may be shown on one."""
+    return _ACTS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def plain(verdict: Verdict | None) -> dict[str, Any]:

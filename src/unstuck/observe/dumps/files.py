@@ -6,8 +6,11 @@ files that TORCH_NCCL_DEBUG_INFO_TEMP_FILE and TORCH_FR_DUMP_TEMP_FILE name: pre
 A dump does not say which rank wrote it: the last number of its file's name does.
 """
 
+import errno
 import re
+import stat
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +18,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from unstuck.errors import DumpDamagedError, DumpError
+from unstuck.files import whole_file
 from unstuck.observe.dumps.unpickle import loads
 
 MOST_BYTES = 256 << 20
 """Of one file. 2,000 entries with stacks need half a megabyte."""
 _LAST_NUMBER = re.compile(r"(?<!\d)(\d{1,7})(?=\D*$)")
 _ERROR_FILES = ("error*.json", "*/error*.json", "*/*/error*.json", "*/*/*/error*.json")
+_MOST_ERROR_FILES = 64
+_LONGEST_ERROR = 1 << 20
 _ENDINGS = ("", ".json", ".pickle", ".pkl", ".bin", ".dump", ".trace")
 
 Number = Annotated[int, Meta(ge=-(2**31), le=2**62)]
@@ -209,10 +215,10 @@ def read_file(path: Path) -> Dump:
             hint="end its name with the rank, as PyTorch does: trace_3 or trace_3.json",
         )
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DumpDamagedError(f"{path.name} is larger than {MOST_BYTES >> 20} MB")
-        data = path.read_bytes()
+        data = whole_file(path, MOST_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise DumpDamagedError(f"{path.name} is larger than {MOST_BYTES >> 20} MB") from error
         raise DumpDamagedError(f"{path.name} cannot be read: {error.strerror}") from error
     return Dump(rank, path, _content(path.name, data))
 
@@ -281,8 +287,11 @@ def _by_number(path: Path) -> tuple[int, str]:
 def error_files(homes: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     """Find torchrun's error files below directories: each with its place and first line."""
     for home in sorted(homes):
+        # What lies elsewhere in a shared temporary directory was not written by this job.
+        if home.stat().st_mode & stat.S_IWOTH:
+            continue
         files = (file for pattern in _ERROR_FILES for file in home.glob(pattern))
-        for file in sorted(files)[:64]:
+        for file in sorted(islice(files, _MOST_ERROR_FILES)):
             if text := _error_text(file):
                 yield file, str(file.relative_to(home)), text
 
@@ -290,8 +299,9 @@ def error_files(homes: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
 def _error_text(file: Path) -> str:
     """Return the first line of the message in torchrun's error file; empty where there is none."""
     try:
-        message = msgspec.json.decode(file.read_bytes(), type=_ErrorFile).message
-    except (OSError, msgspec.MsgspecError):
+        content = whole_file(file, _LONGEST_ERROR)
+        message = msgspec.json.decode(content, type=_ErrorFile).message
+    except (OSError, ValueError, RecursionError):
         return ""
     lines = (message if isinstance(message, str) else message.message).strip().splitlines()
     return lines[0][:300] if lines else ""

@@ -13,6 +13,9 @@ from typing import Any, cast
 
 from unstuck.errors import DumpDamagedError, DumpUnsafeError
 
+MOST_VALUES = 1_000_000
+"""Values that a dump may hold beside eight for each of its bytes. By the memo a few bytes name the
+same value again and again, and whoever reads it meets it each time anew."""
 MOST_NESTED = 64
 """Containers may be open inside each other this deep; torch needs seven."""
 
@@ -50,9 +53,28 @@ def loads(content: bytes) -> object:
     """
     machine = _Machine(content)
     try:
-        return machine.run()
+        value = machine.run()
+        _check_size(value, MOST_VALUES + 8 * len(content))
     except (IndexError, KeyError, ValueError, TypeError, AttributeError, struct.error) as error:
         raise DumpDamagedError(f"is cut short or damaged at byte {machine.at}") from error
+    return value
+
+
+def _check_size(value: object, most: int) -> None:
+    """Refuse what is small here and huge or endlessly deep for whoever walks through it."""
+    left = [(value, 0)]
+    count = 0
+    while left:
+        one, depth = left.pop()
+        children: list[Any] = []
+        if isinstance(one, dict):
+            children = list(cast("dict[Any, Any]", one).values())
+        elif isinstance(one, list):
+            children = cast("list[Any]", one)
+        count += 1 + len(children)
+        if count > most or depth > MOST_NESTED:
+            raise ValueError("too many values, or nested too deep")
+        left += [(child, depth + 1) for child in children if isinstance(child, (dict, list))]
 
 
 class _Machine:

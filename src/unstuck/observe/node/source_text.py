@@ -1,6 +1,7 @@
 """The text of a source line, so that a verdict can show the code and not only its place."""
 
 import os
+import stat
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -21,7 +22,9 @@ def line(file: str, number: int) -> str:
 @lru_cache(maxsize=64)
 def _lines(file: str) -> list[str]:
     try:
-        if os.path.getsize(file) > _MOST_BYTES:
+        found = os.stat(file)
+        # A script may be read from a pipe, as /dev/stdin: to open that one here would wait.
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
             return []
         with open(file, errors="replace") as text:
             return text.read().splitlines()

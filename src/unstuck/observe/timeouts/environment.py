@@ -79,11 +79,15 @@ def scheduler(
     return (), ()
 
 
+_DIGITS = 11
+"""Of a Unix time in the next thousand years."""
+
+
 def _slurm_limit(env: Mapping[str, str], now: float) -> tuple[float, str] | None:
     start, end = env.get("SLURM_JOB_START_TIME", ""), env.get("SLURM_JOB_END_TIME", "")
-    if not end.isdigit():
+    if not end.isdecimal() or len(end) > _DIGITS or len(start) > _DIGITS:
         return None
-    begun = int(start) if start.isdigit() else now
+    begun = int(start) if start.isdecimal() else now
     at = datetime.fromtimestamp(int(end), UTC).strftime("%Y-%m-%d %H:%M UTC")
     return max(0.0, int(end) - begun), f"ends {at}"
 

@@ -66,7 +66,7 @@ def _rendezvous_knobs(rendezvous: str, given: Mapping[str, str], *, alone: bool)
         value = given.get(name)
         if value is None and alone:
             continue
-        seconds = float(value) if value and value.isdigit() else float(default)
+        seconds = float(value) if value and value.isdecimal() else float(default)
         origin = Origin.DEFAULT if value is None else Origin.COMMAND
         where = "" if value is None else "torchrun --rdzv-conf"
         found.append(

@@ -112,7 +112,7 @@ def _answer(line: str, number: int, lang: str) -> dict[str, Any]:
 
 def _moment(text: str) -> float:
     """Return the Unix time that an ISO time or an age stands for."""
-    if not text.isdigit() and (age := durations.parse(text)) is not None:
+    if not text.isdecimal() and (age := durations.parse(text)) is not None:
         return datetime.now(UTC).timestamp() - age
     try:
         moment = datetime.fromisoformat(text)

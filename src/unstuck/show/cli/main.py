@@ -143,9 +143,11 @@ def _run(args: list[str]) -> int:
 
 
 def _say(message: str, hint: str, code: int) -> int:
-    click.echo(f"unstuck: {message}", err=True)
+    from unstuck.console import shown
+
+    click.echo(f"unstuck: {shown(message)}", err=True)
     if hint:
-        click.echo(f"  {hint}", err=True)
+        click.echo(f"  {shown(hint)}", err=True)
     return code
 
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Protocol, cast
+from typing import IO, Protocol, cast
 
 from msgspec import Struct
 
@@ -50,14 +50,29 @@ def open_log(path: str) -> Generator[Readable]:
         return
     with _opened(path) as raw:
         head = _read(raw, path, 4)
-        raw.seek(0)
+        whole = _Begun(head, raw)
         if head.startswith(_GZIP):
-            with gzip.open(raw) as unpacked:
+            with gzip.open(cast("IO[bytes]", whole)) as unpacked:
                 yield cast("Readable", unpacked)
         elif head == _ZSTD:
-            yield _zstd(path, raw)
+            yield _zstd(path, whole)
         else:
-            yield cast("Readable", raw)
+            yield whole
+
+
+class _Begun:
+    """A file whose first bytes were read: a pipe, as of `<(command)`, cannot be rewound."""
+
+    def __init__(self, head: bytes, rest: FileIO) -> None:
+        self._head = head
+        self._rest = rest
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes, none at the end."""
+        if self._head:
+            found, self._head = self._head[:size], self._head[size:] if size >= 0 else b""
+            return found
+        return self._rest.read(size) or b""
 
 
 def _opened(path: str) -> FileIO:
@@ -111,11 +126,16 @@ def _read(stream: Readable | FileIO, path: str, size: int) -> bytes:
     except EOFError:
         # A packed file that was cut short, or is still being written: what is there counts.
         return b""
-    except (OSError, zlib.error) as error:
+    except (OSError, zlib.error, *_zstd_errors()) as error:
         raise LogUnreadableError(f"cannot read {path}: {error}", hint=f"ls -ld {path}") from error
 
 
-def _zstd(path: str, raw: FileIO) -> Readable:
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    zstandard = sys.modules.get("zstandard")
+    return (zstandard.ZstdError,) if zstandard else ()
+
+
+def _zstd(path: str, raw: _Begun) -> Readable:
     try:
         import zstandard
     except ImportError as error:
@@ -123,5 +143,7 @@ def _zstd(path: str, raw: FileIO) -> Readable:
             f"{path} is compressed with zstd, and the package zstandard is not installed",
             hint="pip install zstandard, or: zstd -dc FILE | unstuck explain -",
         ) from error
-    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    reader = zstandard.ZstdDecompressor().stream_reader(
+        cast("IO[bytes]", raw), read_across_frames=True
+    )
     return cast("Readable", reader)

@@ -61,7 +61,7 @@ def describe(path: str) -> Source:
     """Return what a file's name says about its rank, host and attempt."""
     if torchrun := _TORCHRUN.search(path):
         host = _TORCHRUN_HOST.search(path)
-        named = host is not None and any(character.isdigit() for character in host.group(1))
+        named = host is not None and any(character.isdecimal() for character in host.group(1))
         where = host.group(1) if host and named else ""
         return Source(path, int(torchrun.group(2)), where, int(torchrun.group(1)))
     name = path.rsplit("/", 1)[-1]
@@ -102,8 +102,10 @@ def _walk(top: str) -> Iterator[str]:
     for folder, folders, names in os.walk(top, onerror=refused.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names, key=_by_number):
-            if not name.startswith(".") and not _BINARY.search(name):
-                yield str(Path(folder) / name)
+            file = Path(folder) / name
+            # A pipe or device would be read for ever.
+            if not name.startswith(".") and not _BINARY.search(name) and file.is_file():
+                yield str(file)
     if refused:
         raise LogUnreadableError(
             f"cannot read {refused[0].filename}: {refused[0].strerror}",
@@ -114,4 +116,4 @@ def _walk(top: str) -> Iterator[str]:
 def _by_number(name: str) -> list[tuple[int, str]]:
     """Order as people count: rank_2 before rank_10."""
     parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
