@@ -59,6 +59,8 @@ def find_deaths(job: Job) -> Deaths:
     for state in job.states.values():
         if _is_over(state):
             (left if left_in_order(state) else ended).append(Death(state, _age(state)))
+    if len(left) + len(ended) == len(job.states) and all(map(_was_dismissed, ended)):
+        left, ended = [*left, *ended], []
     ended.sort(key=lambda death: (-death.age, death.state.rank))
     vanished = [death for death in ended if _vanished(death.state)]
     needed, sufferers = _needed(job, [*left, *vanished])
@@ -88,6 +90,18 @@ def left_in_order(state: RankState) -> bool:
         return False
     code = exit_code(state)
     return code == 0 or (code is None and (state.phase == Phase.EXIT or state.left_for is not None))
+
+
+def _was_dismissed(death: Death) -> bool:
+    """Tell whether a process was ended from outside after it had given all of its groups up.
+
+    Ray ends its workers so when the training is over: by a signal, or without Python's own end.
+    """
+    state = death.state
+    done = state.left_for is not None and state.failure is None and state.exit_asked is None
+    if not done or state.phase != Phase.RUN or state.process.oom_kills:
+        return False
+    return death.signal in (0, signal.SIGTERM, signal.SIGKILL)
 
 
 def exit_code(state: RankState) -> int | None:

@@ -508,3 +508,31 @@ def test_a_zombie_whose_end_was_not_noted_yet_is_not_the_first_to_die() -> None:
         scene.fail(rank, "RuntimeError", CLOSED, 0.6)
     scene.process(0, state="Z").change(0, stalled_for=0.8)
     assert culprits(verdict_of(scene)) == [2]
+
+
+def dismissed(code: int) -> Scene:
+    """Make a job whose ranks have destroyed their groups and are then ended by their launcher."""
+    scene = job(3)
+    for rank in range(3):
+        scene.end(rank, code, 1.0 - rank / 10, "run").change(rank, left_for=3.0)
+    return scene
+
+
+@pytest.mark.parametrize("code", [-9, -15, 1])
+def test_workers_that_are_ended_when_all_are_done_did_not_crash(code: int) -> None:
+    assert silent(dismissed(code))
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        dismissed(-11),
+        dismissed(-9).process(1, oom_kills=1),
+        dismissed(1).change(0, exit_asked=1),
+        dismissed(-9).change(2, left_for=None),
+        dismissed(1).fail(1, "ValueError", "no such file", 2.0),
+    ],
+    ids=["segfault", "out of memory", "sys.exit(1)", "one still had groups", "an exception"],
+)
+def test_worker_that_crashes_after_it_was_done_is_still_told(scene: Scene) -> None:
+    assert not silent(scene)
