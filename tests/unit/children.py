@@ -211,8 +211,9 @@ def recorder_of(page: Path, *entries: dict[str, Any]) -> Generator[None, None, N
                 while True:
                     connection, _ = listener.accept()
                     with connection:
-                        connection.recv(1 << 12)
-                        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+                        mine = b"/fr_trace_json " in connection.recv(1 << 12)
+                        status = b"200 OK" if mine else b"404 Not Found"
+                        connection.sendall(b"HTTP/1.1 " + status + b"\r\n\r\n" + body)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()

@@ -316,7 +316,8 @@ class RankWatcher:
             if "calls" in report:
                 dump = {"entries": report["calls"]}
             else:
-                dump = recorder.finish(asked) if asked else recorder.read(f"{self.base}.sock")
+                dump = recorder.finish(asked) if asked else {}
+                dump = dump if dump.get("entries") else recorder.read(f"{self.base}.sock")
             return self._understand(dump, report)
         except (OSError, ValueError):
             return None

@@ -11,8 +11,13 @@ from msgspec.structs import replace
 from unstuck.model.rank import GroupProgress, Operation
 
 _MOST_KEPT = 8
-_DUMP = "fr_trace_json"
+_DUMPS = ("fr_trace_json", "dump_nccl_trace_json")
+"""Handlers of the recorders that a torch may have: up to 2.9 the second alone, later both."""
 _DUMP_WITHIN = 2.0
+
+
+class _MissingError(OSError):
+    """The server runs, and has no such handler."""
 
 
 def ask(path: str, handler: str, timeout: float = 1.0) -> bytes:
@@ -48,7 +53,10 @@ def _receive(connection: socket.socket, handler: str, deadline: float) -> bytes:
             chunks.append(chunk)
             connection.settimeout(max(0.01, deadline - time.monotonic()))
     head, _, body = b"".join(chunks).partition(b"\r\n\r\n")
-    if b" 200 " not in head.split(b"\r\n", 1)[0]:
+    status = head.split(b"\r\n", 1)[0]
+    if b" 404 " in status:
+        raise _MissingError(f"{handler}: this torch has no such handler")
+    if b" 200 " not in status:
         raise OSError(f"{handler}: {head[:60].decode(errors='replace')}")
     return body
 
@@ -62,20 +70,32 @@ def answers(path: str) -> bool:
 
 
 def read(path: str) -> dict[str, Any]:
-    """Return the recorder's content as torch writes it."""
-    return json.loads(ask(path, _DUMP, _DUMP_WITHIN))
+    """Return the content of all recorders as torch writes it.
+
+    Raises:
+        OSError: there is none, or the process does not answer.
+    """
+    found: list[dict[str, Any]] = []
+    for dump in _DUMPS:
+        with contextlib.suppress(_MissingError):
+            found.append(json.loads(ask(path, dump, _DUMP_WITHIN)))
+    if not found:
+        raise OSError("this torch has no recorder that can be read")
+    return {**found[0], "entries": [one for dump in found for one in dump.get("entries", ())]}
 
 
 def begin(path: str) -> socket.socket | None:
-    """Ask for the recorder's content without waiting at all; see `finish`."""
+    """Ask for the first recorder's content without waiting at all; see `finish`."""
     with contextlib.suppress(OSError):
-        return _send(path, _DUMP, 0)
+        return _send(path, _DUMPS[0], 0)
     return None
 
 
 def finish(connection: socket.socket) -> dict[str, Any]:
-    """Return what `begin` asked for."""
-    return json.loads(_receive(connection, _DUMP, time.monotonic() + _DUMP_WITHIN))
+    """Return what `begin` asked for; nothing where this torch has another recorder only."""
+    with contextlib.suppress(_MissingError):
+        return json.loads(_receive(connection, _DUMPS[0], time.monotonic() + _DUMP_WITHIN))
+    return {}
 
 
 def progress(

@@ -152,3 +152,27 @@ def test_missing_socket(tmp_path: Path):
     assert not recorder.answers(os.devnull)
     with pytest.raises(OSError, match="No such file"):
         recorder.read(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("known", ["fr_trace_json", "dump_nccl_trace_json"])
+def test_whatever_recorder_a_torch_has_is_read(tmp_path: Path, known: str):
+    """Up to torch 2.9 there is that of NCCL alone."""
+    body = json.dumps({"entries": [entry(7)]}).encode()
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "sock"))
+    server.listen()
+
+    def twice() -> None:
+        for _ in range(2):
+            connection, _ = server.accept()
+            with connection:
+                found = f"/{known} ".encode() in connection.recv(1000)
+                status = b"200 OK" if found else b"404 Not Found"
+                connection.sendall(b"HTTP/1.1 " + status + b"\r\n\r\n" + body)
+
+    thread = threading.Thread(target=twice)
+    thread.start()
+    with server:
+        found = recorder.read(str(tmp_path / "sock"))
+        thread.join()
+    assert [each["collective_seq_id"] for each in found["entries"]] == [7]
