@@ -13,8 +13,8 @@ from typing import Any
 
 import clocks
 from unstuck.collect import wire
-from unstuck.collect.agent.uplink import introduce
 from unstuck.collect.hub.hub import Hub
+from unstuck.collect.session import Session, introduce
 from unstuck.model.frame import Frame
 from unstuck.model.rank import RankState
 from unstuck.model.requests import EvidenceRequest
@@ -62,25 +62,37 @@ class Peer:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
+        self.session: Session | None = None
         self.number = 0
         self.news: list[wire.News] = []
 
     async def send(self, node: str, *ranks: RankState, **fields: Any) -> None:
         self.number += 1
         frame = Frame(node, node.partition("/")[0], self.number, 0.0, ranks, **fields)
-        self.writer.write(wire.encode(wire.Report(frame)))
+        assert self.session is not None
+        self.session.send_frame(frame)
         await self.writer.drain()
 
     async def receive(self) -> wire.Message:
         """Return the next message that is not for the ranks of the node."""
-        while isinstance(message := await wire.receive(self.reader, 10), wire.News):
+        while isinstance(message := await self._next(), wire.News):
             self.news.append(message)
         return message
+
+    async def _next(self) -> wire.Message:
+        if self.session is None:
+            return await wire.receive(self.reader, 10)
+        return await asyncio.wait_for(self.session.receive(), 10)
+
+    def say(self, message: wire.Message) -> None:
+        """Send a message of one who was admitted."""
+        assert self.session is not None
+        self.session.send(message)
 
     async def hear(self, topic: str) -> Any:
         """Return the next news of a topic."""
         while True:
-            message = await wire.receive(self.reader, 10)
+            message = await self._next()
             if isinstance(message, wire.News) and message.topic == topic:
                 return json.loads(message.text)
 
@@ -95,7 +107,7 @@ async def connect(port: int, node: str = "", token: str = TOKEN, probes: int = 0
     if node:
         try:
             host = node.partition("/")[0]
-            await introduce(peer.reader, peer.writer, token, node, host, probes)
+            peer.session = await introduce(peer.reader, peer.writer, token, node, host, probes)
         except OSError:
             await peer.close()
             raise

@@ -1,9 +1,10 @@
 """The protocol between agents and hub: length-prefixed msgpack over TCP.
 
-The token itself never travels. The hub sends a nonce, the agent answers with its own nonce
-and HMAC-SHA256(token, "agent" + both nonces + node), the hub with HMAC(token, "hub" + …):
-each side knows that the other has the token before anything else is sent. Nothing that
-arrives is executed; it is decoded into the structs below or refused.
+The token itself never travels. The hub sends a nonce, the agent answers with its own nonce and
+an HMAC-SHA256 by the token over all that it says of itself, the hub with one of its own: each
+side knows that the other has the token before anything else is sent. From then on every message
+is sealed (`session.py`). Nothing that arrives is executed; it is decoded into the structs below
+or refused, and before the proof nothing longer than a greeting is read.
 """
 
 import asyncio
@@ -13,14 +14,18 @@ import struct
 from hashlib import sha256
 
 import msgspec
+from msgspec import Raw
 
-from unstuck.model.frame import Frame
+from unstuck.collect.compact import Part
+from unstuck.model.bounds import Moment
 from unstuck.model.order import Order
 from unstuck.model.requests import EvidenceRequest
 
-PROTOCOL = 2
-_LENGTH = struct.Struct(">I")
-_MOST_BYTES = 256 << 20
+PROTOCOL = 3
+GREETING_BYTES = 4096
+"""No message of the handshake is longer."""
+LENGTH = struct.Struct(">I")
+OTHER_VERSION = "another version of unstuck: install the same one on every node"
 
 
 class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
@@ -48,16 +53,37 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     proof: bytes
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
+class Refused(msgspec.Struct, frozen=True, tag="refused", omit_defaults=True):
     """Hub: not accepted, with the reason; the connection is closed."""
 
     reason: str
+    passes: bool = False
+    """It may be accepted soon, without anybody doing anything."""
 
 
-class Report(msgspec.Struct, frozen=True, tag="report"):
-    """Agent: the state of its node."""
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """Agent: the state of its node, as `compact.py` writes it. Never part of `Message`."""
 
-    frame: Frame
+    number: int
+    sent_at: Moment
+    eager: bool
+    """Something seems wrong there, or has just changed."""
+    node: Raw
+    ranks: Raw
+
+
+class Parts(msgspec.Struct, frozen=True, tag="parts"):
+    """Agent: what its next frames refer to."""
+
+    parts: tuple[Part, ...]
+    begins: bool = False
+    """What was sent before no longer counts."""
+
+
+class Lack(msgspec.Struct, frozen=True, tag="lack"):
+    """Hub: send the bodies of these parts (kind and number)."""
+
+    wanted: tuple[tuple[int, int], ...]
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
@@ -140,7 +166,8 @@ Message = (
     | Hello
     | Welcome
     | Refused
-    | Report
+    | Parts
+    | Lack
     | Ask
     | Say
     | Heard
@@ -155,31 +182,68 @@ Message = (
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
+_report_decoder = msgspec.msgpack.Decoder(Report)
 
 
 def encode(message: Message) -> bytes:
-    """Return the message as it goes over the wire."""
-    body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+    """Return a message of the handshake as it goes over the wire."""
+    data = body(message)
+    return LENGTH.pack(len(data)) + data
+
+
+def body(message: Message | Report) -> bytes:
+    """Return a message without its length."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """Return the message that `body` wrote.
+
+    Raises:
+        ConnectionError: it is none.
+    """
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ConnectionError(f"not an unstuck peer: {error}") from error
+
+
+def decode_report(data: bytes) -> Report:
+    """Return the report that `body` wrote.
+
+    Raises:
+        ConnectionError: it is none.
+    """
+    try:
+        return _report_decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ConnectionError(f"not a report: {error}") from error
 
 
 async def receive(reader: asyncio.StreamReader, within: float | None = None) -> Message:
-    """Read one message, within this many seconds.
+    """Read one message of the handshake, within this many seconds.
 
     Raises:
         ConnectionError: the other side closed, or does not speak this protocol.
         TimeoutError: no complete message arrived in time.
     """
     async with asyncio.timeout(within):
-        try:
-            (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-            if length > _MOST_BYTES:
-                raise ConnectionError("not an unstuck peer: impossible message length")
-            return _decoder.decode(await reader.readexactly(length))
-        except asyncio.IncompleteReadError as error:
-            raise ConnectionResetError("closed by the other side") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ConnectionError(f"not an unstuck peer: {error}") from error
+        return decode(await read_bounded(reader, GREETING_BYTES))
+
+
+async def read_bounded(reader: asyncio.StreamReader, most: int) -> bytes:
+    """Read what one length announces, if that is not too much.
+
+    Raises:
+        ConnectionError: the other side closed, or announces more.
+    """
+    try:
+        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+        if length > most:
+            raise ConnectionError("not an unstuck peer: impossible message length")
+        return await reader.readexactly(length)
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionResetError("closed by the other side") from error
 
 
 def nonce() -> bytes:
@@ -187,10 +251,13 @@ def nonce() -> bytes:
     return secrets.token_bytes(16)
 
 
-def proof(token: str, role: str, hub_nonce: bytes, agent_nonce: bytes, node: str) -> bytes:
-    """Return what only a holder of the token can compute."""
-    text = b"\0".join([role.encode(), hub_nonce, agent_nonce, node.encode()])
-    return hmac.new(token.encode(), text, sha256).digest()
+def proof(token: str, role: str, challenge: Challenge, hello: Hello) -> bytes:
+    """Return what only a holder of the token can compute, about all that the two have said.
+
+    With another `role`, it is the key of a direction.
+    """
+    said = (role, challenge.nonce, hello.nonce, hello.node, hello.host, hello.port, hello.protocol)
+    return hmac.digest(token.encode(), msgspec.msgpack.encode(said), sha256)
 
 
 def same(one: bytes, other: bytes) -> bool:

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from unstuck.collect.agent.uplink import introduce
+from unstuck.collect.session import introduce
 from unstuck.errors import UserError, WorldError
 from unstuck.launch.command import LaunchCommand
 

@@ -4,13 +4,13 @@ import asyncio
 import struct
 
 import pytest
+from msgspec import structs
 
 from unstuck.collect import wire
-from unstuck.model.frame import Frame
-from unstuck.model.rank import Process, RankState
+from unstuck.collect.compact import Part
 from unstuck.model.requests import EvidenceKind, EvidenceRequest
 
-FRAME = Frame("h/1", "h", 1, 12.5, (RankState(0, "h", Process(7), sections=("训练",)),))
+GREETING = wire.Hello("h/1", "h", b"agent", b"", port=7)
 
 
 def received(data: bytes, *, within: float | None = 5.0, eof: bool = True) -> wire.Message:
@@ -31,7 +31,8 @@ def received(data: bytes, *, within: float | None = 5.0, eof: bool = True) -> wi
         wire.Hello("h/1", "h", b"n", b"p"),
         wire.Welcome(b"p"),
         wire.Refused("wrong token"),
-        wire.Report(FRAME),
+        wire.Parts((Part(0, 1, "训练".encode()), Part(2, 1, digest=b"d")), begins=True),
+        wire.Lack(((0, 1),)),
         wire.Ask((EvidenceRequest(EvidenceKind.STACK, (1, 2)),)),
         wire.Say("rank 2 is asleep"),
         wire.Bye(),
@@ -73,12 +74,19 @@ def test_slow_peer_runs_out_of_time(data: bytes):
 
 
 def test_proof_depends_on_everything():
-    asked = ("token", "agent", b"hub", b"agent", "h/1")
+    asked = ("token", "agent", wire.Challenge(b"hub"), GREETING)
     proof = wire.proof(*asked)
     assert wire.same(proof, wire.proof(*asked))
-    for index, other in enumerate(("other", "hub", b"hub2", b"agent2", "h/2")):
-        changed = [*asked[:index], other, *asked[index + 1 :]]
-        assert not wire.same(proof, wire.proof(*changed)), other  # type: ignore[arg-type]
+    changed = {"node": "h/2", "host": "i", "nonce": b"other", "port": 8, "protocol": 2}
+    greetings = [structs.replace(GREETING, **{name: value}) for name, value in changed.items()]
+    others = [
+        ("other", *asked[1:]),
+        ("token", "hub", *asked[2:]),
+        ("token", "agent", wire.Challenge(b"hub2"), GREETING),
+        *((*asked[:3], greeting) for greeting in greetings),
+    ]
+    for other in others:
+        assert not wire.same(proof, wire.proof(*other)), other
 
 
 def test_nonces_are_fresh():

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from unstuck.collect import wire
+from unstuck.collect.compact import Library, Packer, Unpacker, read_ranks
 from unstuck.model import bounds
 from unstuck.model.frame import Frame
 from unstuck.model.rank import Process, RankState, Tempo
@@ -18,11 +18,13 @@ from unstuck.model.snapshot import Snapshot
 ABSURD = (math.nan, math.inf, -math.inf, 1e12, -1e300)
 
 
-def frame(**fields: Any) -> bytes:
+def arrived(**fields: Any) -> RankState:
+    """Return a rank as a hub reads it from a frame."""
     state = RankState(0, "h", Process(1), **fields)
-    return wire.encode(
-        wire.Report(Frame(node="h/1", host="h", number=1, sent_at=0.0, ranks=(state,)))
-    )
+    sent = Packer().pack(Frame(node="h/1", host="h", number=1, sent_at=0.0, ranks=(state,)))
+    reader = Unpacker(Library())
+    reader.learn(sent.parts, begins=sent.begins)
+    return read_ranks(sent.ranks, reader.tables)[0]
 
 
 def plain_numbers(kind: Any, seen: set[Any], path: str) -> list[str]:
@@ -59,13 +61,13 @@ def test_a_frame_with_an_absurd_number_is_refused(field: str, value: float) -> N
 
 
 def test_a_world_that_no_machine_could_count_out_is_refused() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.msgpack.decode(frame(world_size=50_000_000)[4:], type=wire.Report)
+    with pytest.raises(ConnectionError):
+        arrived(world_size=50_000_000)
 
 
 def test_what_a_healthy_rank_sends_passes() -> None:
-    raw = frame(world_size=100_000, stalled_for=86_400.0 * 365)[4:]
-    assert msgspec.msgpack.decode(raw, type=wire.Report).frame.ranks[0].world_size == 100_000
+    state = arrived(world_size=100_000, stalled_for=86_400.0 * 365)
+    assert (state.world_size, state.stalled_for) == (100_000, 86_400.0 * 365)
 
 
 def test_bounded() -> None:

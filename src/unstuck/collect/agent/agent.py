@@ -23,7 +23,7 @@ from unstuck.collect.agent.local_ranks import LocalRanks
 from unstuck.collect.agent.orders import OrderHandler
 from unstuck.collect.agent.peer_events import PeerEvents
 from unstuck.collect.agent.questions import QuestionServer
-from unstuck.collect.agent.uplink import Uplink
+from unstuck.collect.agent.uplink import SEND_EVERY, Uplink
 from unstuck.console import say
 from unstuck.model.exits import Exit
 from unstuck.model.frame import Frame
@@ -31,7 +31,6 @@ from unstuck.model.liveness import HUB_LOST_AFTER
 from unstuck.model.order import Order
 
 _LOOK_EVERY = 0.1
-_SEND_EVERY = 1.0
 _SEND_EVERY_WHEN_EAGER = 0.25
 _PRIORITY = -10
 """As for nice(1): lower is served first, and what a user starts has 0."""
@@ -99,7 +98,7 @@ class Agent:
     def until_next_frame(self) -> float:
         """Return how long the next frame may wait: less while something seems wrong."""
         eager = self.ranks.is_eager(self._clock.monotonic()) or self.uplink.misses_a_peer()
-        return _SEND_EVERY_WHEN_EAGER if eager else _SEND_EVERY
+        return _SEND_EVERY_WHEN_EAGER if eager else SEND_EVERY
 
     def frame(self) -> Frame:
         """Return the whole state of this node."""

@@ -8,8 +8,6 @@ cut network closes no connection: it says so to the people at its node, keeps a 
 import asyncio
 import contextlib
 import ipaddress
-import socket
-import struct
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -17,12 +15,15 @@ from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import wire
 from unstuck.collect.agent.cut_off import CutOff, CutOffLog
 from unstuck.collect.peer_probe import Prober
+from unstuck.collect.session import AlteredError, Session, introduce
 from unstuck.console import say
 from unstuck.model.frame import Frame
 from unstuck.model.liveness import CUT_OFF_AFTER, PROBE_LATE
 from unstuck.model.order import Order
 from unstuck.model.requests import EvidenceRequest
 
+SEND_EVERY = 1.0
+"""Seconds from one frame to the next while all is well."""
 _RETRY_FIRST = 0.1
 _RETRY_LONGEST = 5.0
 _RETRY_WHEN_CUT_OFF = 0.25
@@ -99,7 +100,7 @@ class Uplink:
         self._answered: float | None = None
         self._said: set[str] = set()
         self._lease = 0.0
-        self._writer: asyncio.StreamWriter | None = None
+        self._session: Session | None = None
         self._lost = 0.0
         self._asked = 0
         self._open: dict[int, asyncio.Future[str]] = {}
@@ -109,14 +110,14 @@ class Uplink:
         delay = _RETRY_FIRST
         while True:
             try:
-                reader, writer = await self._connect()
+                session = await self._connect()
             except PermissionError as error:
                 self._say_once(str(error))
                 delay = _RETRY_LONGEST
             except (OSError, TimeoutError) as error:
                 delay = self._not_connected(error, delay)
             else:
-                await self._stay(reader, writer)
+                await self._stay(session)
                 delay = _RETRY_FIRST
                 continue
             if self._agent.ended:
@@ -125,15 +126,16 @@ class Uplink:
 
     async def ask(self, text: str, within: float) -> str | None:
         """Ask the hub and return its answer; None when there is none in time."""
-        if self._writer is None or self._is_cut_off() or len(self._open) >= _MOST_OPEN:
+        session = self._session
+        if session is None or self._is_cut_off() or len(self._open) >= _MOST_OPEN:
             return None
         self._asked += 1
         number = self._asked
         answer = self._open[number] = asyncio.get_running_loop().create_future()
         try:
             # The answer should include what this node sees now.
-            self._writer.write(wire.encode(wire.Report(self._agent.frame())))
-            self._writer.write(wire.encode(wire.Question(number, text)))
+            self._send_frame(session)
+            session.send(wire.Question(number, text))
             async with asyncio.timeout(within):
                 return await answer
         except (OSError, TimeoutError):
@@ -143,9 +145,9 @@ class Uplink:
 
     def without_hub_for(self) -> float:
         """Return for how many seconds the hub has been away; 0 while it is there, or never was."""
-        if self._writer is None and not self._lost:
+        if self._session is None and not self._lost:
             return 0.0
-        since = [self._lost] if self._writer is None else []
+        since = [self._lost] if self._session is None else []
         if self._confirms and self._answered is not None:
             since.append(self._answered)
         # A connection is given up some time after the hub was last heard.
@@ -158,7 +160,7 @@ class Uplink:
 
     # --- connecting
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> Session:
         is_open = self._cut_offs.is_open
         async with asyncio.timeout(_CONNECT_WITHIN_WHEN_CUT_OFF if is_open else _CONNECT_WITHIN):
             reader, writer = await asyncio.open_connection(*self._hub, limit=1 << 20)
@@ -166,11 +168,10 @@ class Uplink:
         try:
             port = await self._open_prober(writer)
             agent = self._agent
-            await introduce(reader, writer, self._token, agent.node, agent.host, port)
+            return await introduce(reader, writer, self._token, agent.node, agent.host, port)
         except BaseException:
             writer.close()
             raise
-        return reader, writer
 
     async def _open_prober(self, writer: asyncio.StreamWriter) -> int:
         """Open the socket for other agents, at the address that reaches the hub.
@@ -198,43 +199,54 @@ class Uplink:
 
     # --- talking
 
-    async def _stay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _stay(self, session: Session) -> None:
         try:
             with contextlib.suppress(OSError, TimeoutError):
-                await self._converse(reader, writer)
+                await self._converse(session)
         finally:
             # A node that has ended waits for the hub's last order: that silence is no cut.
             if self._is_cut_off() and not self.done.is_set():
                 self._record_cut_off()
-                _drop(writer)
+                session.abort()
             else:
-                writer.close()
+                session.close()
         await asyncio.sleep(_RETRY_FIRST)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, session: Session) -> None:
         if cut_off := self._cut_offs.end():
             self.unreported = cut_off
             say(f"the hub is back after {cut_off.seconds:.1f} s and learns what happened here")
-        self._writer = writer
-        listening = asyncio.create_task(self._listen(reader))
+        self._session = session
+        listening = asyncio.create_task(self._listen(session))
         try:
             while not listening.done() and not self._is_cut_off():
-                frame = self._agent.frame()
-                writer.write(wire.encode(wire.Report(frame)))
-                await asyncio.wait_for(writer.drain(), timeout=10)
-                if frame.ended:
+                ended = self._send_frame(session)
+                await session.drain(10)
+                if ended:
                     if self._agent.obeys:
                         await self._await_last_order(listening)
-                    writer.write(wire.encode(wire.Bye()))
-                    await asyncio.wait_for(writer.drain(), timeout=2)
+                    session.send(wire.Bye())
+                    await session.drain(2)
                     self.done.set()
                     return
                 await self._pause(self._agent.until_next_frame())
-            if listening.done() and isinstance(listening.exception(), ConnectionResetError):
-                self._hub_answered()
+            self._note_end(listening)
         finally:
-            self._writer, self._lost = None, self._clock.monotonic()
+            self._session, self._lost = None, self._clock.monotonic()
             listening.cancel()
+
+    def _send_frame(self, session: Session) -> bool:
+        """Send the state of this node; tell whether it was the last."""
+        frame = self._agent.frame()
+        session.send_frame(frame, eager=self._agent.until_next_frame() < SEND_EVERY)
+        return frame.ended
+
+    def _note_end(self, listening: asyncio.Task[None]) -> None:
+        error = listening.exception() if listening.done() else None
+        if isinstance(error, ConnectionResetError):
+            self._hub_answered()
+        elif isinstance(error, AlteredError):
+            self._say_once(f"gave up a connection to the hub: {error}")
 
     async def _await_last_order(self, listening: asyncio.Task[None]) -> None:
         """The end itself may be what the hub has an order about."""
@@ -242,9 +254,15 @@ class Uplink:
         if listening.done():
             listening.exception()  # the hub has left; asyncio would complain that nobody looked
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
+    async def _listen(self, session: Session) -> None:
         while True:
-            self._handle(await wire.receive(reader))
+            message = await session.receive()
+            if isinstance(message, wire.Lack):
+                for part in session.packer.bodies(message.wanted):
+                    session.send(wire.Parts((part,)))
+                    await session.drain(10)
+            else:
+                self._handle(message)
 
     def _handle(self, message: wire.Message) -> None:
         match message:
@@ -308,44 +326,3 @@ class Uplink:
         if text not in self._said:
             self._said.add(text)
             say(text)
-
-
-def _drop(writer: asyncio.StreamWriter) -> None:
-    """Give up a dead connection with all that waits to be sent.
-
-    Otherwise the kernel would deliver old frames when the network is back, and then the end.
-    """
-    with contextlib.suppress(OSError):
-        at_once = struct.pack("ii", 1, 0)
-        connection = writer.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
-    writer.transport.abort()
-
-
-async def introduce(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    token: str,
-    node: str,
-    host: str,
-    port: int = 0,
-) -> None:
-    """Do the agent's side of the handshake.
-
-    Raises:
-        PermissionError: the hub refused, or could not prove that it has the token.
-        ConnectionError: whatever listens there is not a hub.
-        TimeoutError: it does not answer.
-    """
-    challenge = await wire.receive(reader, within=5)
-    if not isinstance(challenge, wire.Challenge):
-        raise ConnectionError("not an unstuck hub")
-    mine = wire.nonce()
-    answer = wire.proof(token, "agent", challenge.nonce, mine, node)
-    writer.write(wire.encode(wire.Hello(node, host, mine, answer, port=port)))
-    reply = await wire.receive(reader, within=5)
-    if isinstance(reply, wire.Refused):
-        raise PermissionError(f"the hub refused this node: {reply.reason}")
-    expected = wire.proof(token, "hub", challenge.nonce, mine, node)
-    if not isinstance(reply, wire.Welcome) or not wire.same(reply.proof, expected):
-        raise PermissionError("the hub could not prove that it has this job's token")

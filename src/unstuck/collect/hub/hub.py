@@ -6,18 +6,27 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from msgspec import structs
+from msgspec import Raw, structs
 
 from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import answers, wire
+from unstuck.collect.compact import Library, Tables, Unpacker, read_node, read_ranks
+from unstuck.collect.hub.admission import Admission
+from unstuck.collect.hub.inbox import Arrived, Inbox
 from unstuck.collect.hub.membership import Membership
 from unstuck.collect.hub.notes import Notes
 from unstuck.collect.hub.tcp_acks import all_confirmed
 from unstuck.collect.peer_probe import FEW, choose
-from unstuck.model.liveness import CHECK_KERNEL_AFTER
+from unstuck.collect.session import LASTING, MESSAGE, Session
+from unstuck.console import say
+from unstuck.model.frame import Frame
+from unstuck.model.liveness import CHECK_KERNEL_AFTER, FRAME_OVERDUE
 from unstuck.model.order import Order
+from unstuck.model.rank import RankState
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
 from unstuck.observe.probe.link import FOR_READERS
@@ -32,17 +41,41 @@ _LATE = 0.75
 _CHECK_KERNEL_EVERY = 0.3
 _PUBLISH_MANY_EVERY = 1.0
 """Finding the silent of 100,000 ranks takes some 30 ms, and frames arrive all the time."""
+_SHORT_PASS = 0.025
+_PAUSES = 9
+"""A longer pass is followed by a pause of this many times what it takes, while all is well."""
+_PAUSES_WHEN_EAGER = 2
+"""The same while some agent says that something is wrong there, or is not heard."""
+_EAGER_FOR = 3.0
+_NEWLY_SILENT = 60.0
+_READ_AHEAD = 64 << 10
+_READ_WITHIN = 10.0
+"""Seconds that an agent may take to read an answer."""
+_READ_AT_ONCE = 0.02
+"""Seconds of reading frames after which others get their turn."""
+_MOST_HELD = 4
 
 Judge = Callable[[Snapshot], tuple[EvidenceRequest, ...]]
 Ctl = Callable[[Any], dict[str, Any]]
 Inform = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+@dataclass(eq=False)
+class _Link:
+    """A connected agent, and how to read what it sends."""
+
+    hello: wire.Hello
+    session: Session
+    unpacker: Unpacker
+    frames: int = 0
+    held: list[Arrived] = field(default_factory=list[Arrived])
+    """Frames that refer to something that was asked for."""
+
+
 class Hub:
     """Accepts agents that know the token; keeps no state that a frame would not restore."""
 
     def __init__(self, token: str, judge: Judge, host: str = "", clock: Clock = SYSTEM) -> None:
-        self._token = token
         self._judge = judge
         self._clock = clock
         self._membership = Membership(host)
@@ -51,9 +84,17 @@ class Hub:
         self._changed = False
         self._leaving: set[str] = set()
         self._kernel_checked: dict[str, float] = {}
-        self._writers: dict[str, asyncio.StreamWriter] = {}
+        self._sessions: dict[str, Session] = {}
+        self._admission = Admission(token, self._is_taken)
+        self._library = Library()
+        self._inbox = Inbox(clock.monotonic())
+        self._late = False
+        self._judged_at = 0.0
+        self._pass_took = 0.0
+        self._eager_at = 0.0
         self._asked: dict[EvidenceRequest, float] = {}
         self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._launcher = os.getppid()
         self._not_deserted = 0.0
         self._holds: dict[str, wire.News] = {}
@@ -74,8 +115,9 @@ class Hub:
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve until all nodes have said that their part has ended."""
-        server = await asyncio.start_server(self._agent, sock=listener, limit=1 << 20)
+        server = await asyncio.start_server(self._agent, sock=listener, limit=_READ_AHEAD)
         self._not_deserted = self._clock.monotonic()
+        reading = asyncio.create_task(self._keep_reading())
         try:
             while not self._membership.all_ended(self._clock.monotonic()) and not self._deserted():
                 await self._round()
@@ -83,12 +125,13 @@ class Hub:
             while self._clock.monotonic() < last:
                 await self._round()
         finally:
+            reading.cancel()
             server.close()
 
     def _deserted(self) -> bool:
         """Tell whether the launcher is gone and no agent is left: nobody would end this hub."""
         now = self._clock.monotonic()
-        if self._writers or os.getppid() == self._launcher:
+        if self._sessions or os.getppid() == self._launcher:
             self._not_deserted = now
         return now - self._not_deserted > _DESERTED_AFTER
 
@@ -98,16 +141,30 @@ class Hub:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(JUDGE_EVERY):
                 await self._news.wait()
-        self._news.clear()
         now = self._clock.monotonic()
         self._introduce_peers(now)
         self._check_kernels(now)
-        if now - began > JUDGE_EVERY + _LATE:
+        late, self._late = not self._late and now - began > JUDGE_EVERY + _LATE, False
+        if late:
+            self._late = True
             return  # this hub did not run: first receive what arrived meanwhile
+        if (early := self._judge_again_at(now) - now) > 0:
+            await asyncio.sleep(min(early, JUDGE_EVERY))
+            return
+        self._news.clear()
+        for frame in self._inbox.take():
+            self._hear(frame)
         self._judged = snapshot = self._membership.snapshot(now, self._clock.time())
         if snapshot.nodes:
             self._publish_liveness(snapshot, now)
             self._ask(self._judge(snapshot), now)
+        self._judged_at = self._clock.monotonic()
+        self._pass_took = self._judged_at - now
+
+    def _judge_again_at(self, now: float) -> float:
+        """Say when the next pass is due: passes over a large job may not take all of the time."""
+        pauses = _PAUSES_WHEN_EAGER if now - self._eager_at < _EAGER_FOR else _PAUSES
+        return self._judged_at + pauses * max(0.0, self._pass_took - _SHORT_PASS)
 
     def _ask(self, requests: tuple[EvidenceRequest, ...], now: float) -> None:
         due = tuple(r for r in requests if now - self._asked.get(r, 0.0) > _ASK_AGAIN_AFTER)
@@ -119,26 +176,28 @@ class Hub:
     def _check_kernels(self, now: float) -> None:
         """See whether the kernel of a node that fell silent still acknowledges what is sent."""
         for node, silent_for in self._membership.silent(now, CHECK_KERNEL_AFTER).items():
-            writer, checked = self._writers.get(node), self._kernel_checked.get(node, 0.0)
-            if writer is None or node not in self._peers or now - checked < _CHECK_KERNEL_EVERY:
+            if silent_for < _NEWLY_SILENT:
+                self._eager_at = now
+            session, checked = self._sessions.get(node), self._kernel_checked.get(node, 0.0)
+            if session is None or node not in self._peers or now - checked < _CHECK_KERNEL_EVERY:
                 continue
             recent = checked > now - silent_for + CHECK_KERNEL_AFTER
-            self._membership.note_kernel(node, answers=recent and all_confirmed(writer))
-            writer.write(wire.encode(wire.Heard(0)))
+            self._membership.note_kernel(node, answers=recent and all_confirmed(session.writer))
+            session.send(wire.Heard(0))
             self._kernel_checked[node] = now
 
     # --- what nodes and ranks are sent
 
     def _send_all(self, message: wire.Message) -> None:
-        encoded = wire.encode(message)
-        for writer in self._writers.values():
-            writer.write(encoded)
+        body = wire.body(message)
+        for session in self._sessions.values():
+            session.send_body(body)
 
     def say(self, text: str, *, but: str) -> None:
         """Show one line to the people at every node, except those of host `but`."""
-        for node, writer in self._writers.items():
+        for node, session in self._sessions.items():
             if not node.startswith(f"{but}/"):
-                writer.write(wire.encode(wire.Say(text)))
+                session.send(wire.Say(text))
 
     def publish(self, topic: str, text: str, *, holds: bool) -> None:
         """Send news to the ranks of all nodes; what `holds`, also to agents that join later."""
@@ -196,71 +255,135 @@ class Hub:
 
     # --- connections
 
+    def _is_taken(self, node: str) -> bool:
+        """Tell whether the agent that has this name is there: nobody takes it over from it."""
+        session = self._sessions.get(node)
+        return session is not None and self._clock.monotonic() - session.heard_at < FRAME_OVERDUE
+
     async def _agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        node = ""
+        session, node = None, ""
         try:
-            hello = await self._admit(reader, writer)
+            hello, session = await self._admission.admit(reader, writer)
             node = hello.node
-            self._join(hello, writer)
-            while not isinstance(message := await wire.receive(reader), wire.Bye):
-                if isinstance(message, wire.Report) and message.frame.node == node:
-                    self._membership.hear(message.frame, self._clock.monotonic())
-                    if hello.port:
-                        writer.write(wire.encode(wire.Heard(message.frame.number)))
-                    self._news.set()
-                elif isinstance(message, wire.Question):
-                    writer.write(wire.encode(self._answer(message)))
+            self._join(hello, session)
+            await self._converse(hello, session)
         except asyncio.CancelledError:
             pass  # the job has ended; Python 3.11 would print a traceback about it
         except ConnectionResetError:
-            self._lost(node, writer)
+            if session is not None and self._sessions.get(node) is session:
+                # Closed by the other side. A host that is cut off closes nothing: it falls silent.
+                self._membership.lose(node, self._clock.monotonic())
+                self._news.set()
         except (OSError, TimeoutError):
             pass  # unreachable, or not an agent: silence will show
         finally:
-            if self._writers.get(node) is writer:
-                del self._writers[node]
+            if session is not None and self._sessions.get(node) is session:
+                del self._sessions[node]
                 self._leave(node)
             writer.close()
 
-    async def _admit(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> wire.Hello:
-        mine = wire.nonce()
-        writer.write(wire.encode(wire.Challenge(mine)))
-        hello = await wire.receive(reader, within=5)
-        if not isinstance(hello, wire.Hello):
-            raise ConnectionError("not an unstuck agent")
-        expected = wire.proof(self._token, "agent", mine, hello.nonce, hello.node)
-        reason = ""
-        if hello.protocol != wire.PROTOCOL:
-            reason = "another version of unstuck: install the same one on every node"
-        elif not wire.same(hello.proof, expected):
-            reason = "wrong token: set the same UNSTUCK_TOKEN on every node"
-        if reason:
-            writer.write(wire.encode(wire.Refused(reason)))
-            await writer.drain()
-            raise ConnectionError(reason)
-        answer = wire.proof(self._token, "hub", mine, hello.nonce, hello.node)
-        writer.write(wire.encode(wire.Welcome(answer)))
-        return hello
-
-    def _join(self, hello: wire.Hello, writer: asyncio.StreamWriter) -> None:
-        self._writers[hello.node] = writer
+    def _join(self, hello: wire.Hello, session: Session) -> None:
+        if (old := self._sessions.get(hello.node)) is not None:
+            old.abort()
+        session.heard_at = self._clock.monotonic()
+        self._sessions[hello.node] = session
         self._named.pop(hello.node, None)
         self._changed = True
         if hello.port:
-            address = str(writer.get_extra_info("peername")[0])
+            address = str(session.writer.get_extra_info("peername")[0])
             self._peers[hello.node] = wire.Peer(hello.node, hello.host, address, hello.port)
         for news in self._holds.values():
-            writer.write(wire.encode(news))
+            session.send(news)
         if self.lease:
-            writer.write(wire.encode(wire.Lease(self.lease)))
+            session.send(wire.Lease(self.lease))
 
-    def _lost(self, node: str, writer: asyncio.StreamWriter) -> None:
-        """Closed by the other side. A host that is cut off closes nothing: it falls silent."""
-        if node and self._writers.get(node) is writer:
-            self._membership.lose(node, self._clock.monotonic())
-            self._news.set()
+    async def _converse(self, hello: wire.Hello, session: Session) -> None:
+        """Take in what an agent sends until it says that it leaves."""
+        link = _Link(hello, session, Unpacker(self._library))
+        while True:
+            kind, body = await session.receive_body()
+            session.heard_at = self._clock.monotonic()
+            if kind != MESSAGE:
+                self._note_frame(link, body, lasting=kind == LASTING)
+                continue
+            match wire.decode(body):
+                case wire.Bye():
+                    self._read(hello.node)
+                    return
+                case wire.Parts(parts, begins):
+                    if wanted := link.unpacker.learn(parts, begins=begins):
+                        session.send(wire.Lack(wanted))
+                    self._pass_on(link)
+                case wire.Question() as question:
+                    self._read(hello.node)
+                    session.send(self._answer(question))
+                    await session.drain(_READ_WITHIN)
+                case _:
+                    pass
+
+    # --- frames
+
+    def _note_frame(self, link: "_Link", body: bytes, *, lasting: bool) -> None:
+        link.frames += 1
+        if link.hello.port:
+            link.session.send(wire.Heard(link.frames))
+        at = link.session.heard_at
+        link.held.append(Arrived(link, body, link.unpacker.tables, at, lasting))
+        self._pass_on(link)
+
+    def _pass_on(self, link: "_Link") -> None:
+        """Have the frames of a node read, once all that they refer to is here."""
+        if link.unpacker.lacks:
+            del link.held[:-_MOST_HELD]
+            return
+        for frame in link.held:
+            self._inbox.put(link.hello.node, frame)
+        link.held.clear()
+        self._arrived.set()
+
+    async def _keep_reading(self) -> None:
+        """Read frames, with pauses in which newer ones may arrive and replace what waits."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            began = self._clock.monotonic()
+            for frame in self._inbox.take():
+                self._hear(frame)
+                if self._clock.monotonic() - began > _READ_AT_ONCE:
+                    await asyncio.sleep(0)
+                    began = self._clock.monotonic()
+            if complaint := self._inbox.complaint(began):
+                say(complaint)
+
+    def _read(self, node: str) -> None:
+        """Read what has arrived from a node, as what follows may be about it."""
+        for frame in self._inbox.take(node):
+            self._hear(frame)
+
+    def _hear(self, arrived: Arrived) -> None:
+        link: _Link = arrived.link
+        hello = link.hello
+        if self._sessions.get(hello.node) is not link.session:
+            return
+        try:
+            report = wire.decode_report(arrived.body)
+            node = read_node(report.node, arrived.tables)
+        except ConnectionError:
+            link.session.abort()
+            return
+        frame = Frame(hello.node, hello.host, report.number, report.sent_at, **node)
+        read = partial(self._read_ranks, link.session, report.ranks, arrived.tables)
+        self._membership.hear(frame, arrived.at, read)
+        if report.eager:
+            self._eager_at = arrived.at
+        self._news.set()
+
+    def _read_ranks(self, session: Session, rows: Raw, tables: Tables) -> tuple[RankState, ...]:
+        try:
+            return read_ranks(rows, tables)
+        except ConnectionError:
+            session.abort()
+            return ()
 
     # --- which agents probe each other
 
@@ -272,8 +395,8 @@ class Hub:
         self._changed = False
         named = choose(self._peers.values())
         for node, peers in named.items():
-            if peers != self._named.get(node, ()) and node in self._writers:
-                self._writers[node].write(wire.encode(wire.Peers(peers)))
+            if peers != self._named.get(node, ()) and node in self._sessions:
+                self._sessions[node].send(wire.Peers(peers))
         self._named = named
 
     def _leave(self, node: str) -> None:
@@ -289,9 +412,9 @@ class Hub:
     def _watch_leaving(self, now: float) -> None:
         """Peers can say whether a node lives without its connection only while they probe it."""
         for node in tuple(self._leaving):
-            if node in self._writers or not self._membership.may_be_alive(node, now):
+            if node in self._sessions or not self._membership.may_be_alive(node, now):
                 self._leaving.discard(node)
-                if node not in self._writers and self._membership.is_lost(node, now):
+                if node not in self._sessions and self._membership.is_lost(node, now):
                     self._forget(node)
 
     def _forget(self, node: str) -> None:

@@ -1,6 +1,7 @@
 """Which nodes are part of the job, which are silent, and the whole job at one moment."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 from msgspec import structs
 
@@ -23,10 +24,13 @@ _NEWS_FOR = 10.0
 _CUT_OFF = ("cut_off_for", "unheard", "heard")
 _NEVER_CUT_OFF = NodeReport()
 
+ReadRanks = Callable[[], tuple[RankState, ...]]
+
 
 class _Node:
-    def __init__(self, frame: Frame, now: float) -> None:
+    def __init__(self, frame: Frame, now: float, read: ReadRanks | None = None) -> None:
         self.frame = frame
+        self._read = read
         self.heard = now
         self.closed: float | None = None
         """When its connection was closed, if nothing shows that it is still alive."""
@@ -37,6 +41,11 @@ class _Node:
         self.back_at: float | None = None
         self.returned: tuple[Frame, float] | None = (frame, now) if frame.cut_off_for else None
         self.arrivals = Arrivals(*FRAME_LIMITS)
+
+    @cached_property
+    def ranks(self) -> tuple[RankState, ...]:
+        """Its ranks, read when they are first needed: most frames are replaced before."""
+        return self.frame.ranks if self._read is None else self._read()
 
     def is_lost(self, now: float) -> bool:
         """Tell whether its agent is gone."""
@@ -59,9 +68,9 @@ class Membership:
         self._host = host
         self._nodes: dict[str, _Node] = {}
 
-    def hear(self, frame: Frame, now: float) -> None:
-        """Take in a frame."""
-        node, old = _Node(frame, now), self._nodes.get(frame.node)
+    def hear(self, frame: Frame, now: float, read: ReadRanks | None = None) -> None:
+        """Take in a frame; `read` returns its ranks, where they are not in it yet."""
+        node, old = _Node(frame, now, read), self._nodes.get(frame.node)
         if old is not None:
             node.returned = node.returned or old.returned
             node.arrivals = old.arrivals
@@ -135,7 +144,7 @@ class Membership:
         return any(
             rank.process.gone_for is not None and rank.process.exit_code != 0
             for node in self._nodes.values()
-            for rank in node.frame.ranks
+            for rank in node.ranks
         )
 
     def snapshot(self, now: float, wall: float) -> Snapshot:
@@ -165,7 +174,7 @@ def _has_left(node: _Node, newest: str, now: float) -> bool:
     frame = node.frame
     if not (newest and frame.stopping and (frame.ended or node.is_lost(now))):
         return False
-    return all(rank.attempt != newest for rank in frame.ranks)
+    return all(rank.attempt != newest for rank in node.ranks)
 
 
 def _node_state(node: _Node, now: float) -> NodeState:
@@ -194,7 +203,7 @@ def _launcher_gone_for(node: _Node, now: float) -> float:
 def _ranks(node: _Node, now: float) -> list[RankState]:
     """Return the node's ranks; what has ended grows older also when no frame arrives."""
     elapsed = now - node.heard
-    return [_aged(rank, elapsed, node.is_lost(now)) for rank in node.frame.ranks]
+    return [_aged(rank, elapsed, node.is_lost(now)) for rank in node.ranks]
 
 
 def _aged(rank: RankState, elapsed: float, agent_died: bool) -> RankState:
@@ -217,7 +226,7 @@ def _newest(nodes: Iterable[_Node], now: float) -> str:
     known = (
         (now - node.heard + rank.age, rank.attempt)
         for node in nodes
-        for rank in node.frame.ranks
+        for rank in node.ranks
         if rank.attempt
     )
     return min(known, default=(0.0, ""))[1]

@@ -107,7 +107,7 @@ def test_hub_that_was_started_again_is_found(rank: Child, tmp_path: Path):
             with agent(tmp_path / "live", first.port):
                 await first.until(lambda s: s.ranks)
                 first.task.cancel()
-                for writer in list(first.hub._writers.values()):
+                for writer in list(first.hub._sessions.values()):
                     writer.close()
                 async with serving(listener) as second:
                     snapshot = await second.until(lambda s: s.ranks)

@@ -177,7 +177,7 @@ def test_node_that_has_ended_does_not_call_its_wait_for_a_last_word_a_cut(
             async with talking(node, uplink):
                 await hub.until(lambda s: s.ranks)
                 node.ended = True
-                await hub.until(lambda _: uplink.done.is_set() and uplink._writer is None)
+                await hub.until(lambda _: uplink.done.is_set() and uplink._session is None)
             await other.close()
 
     run_fast(story())
@@ -206,7 +206,7 @@ def test_hub_that_is_started_again_was_not_out_of_reach():
             async with talking(node, uplink):
                 await hub.until(lambda s: s.ranks)
                 hub.task.cancel()
-                for writer in list(hub.hub._writers.values()):
+                for writer in list(hub.hub._sessions.values()):
                     writer.close()
                 await asyncio.sleep(3.2)
                 assert not kept.is_open

@@ -3,14 +3,18 @@
 import asyncio
 import socket
 import struct
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
-from hubs import Peer, connect, run, run_fast, serving
+from hubs import TOKEN, Peer, connect, run, run_fast, serving
 from unstuck.collect import wire
-from unstuck.collect.agent.uplink import introduce
+from unstuck.collect.hub import admission
+from unstuck.collect.session import introduce
 from unstuck.model.host import PeerLink
+from unstuck.model.liveness import FRAME_OVERDUE
 from unstuck.model.rank import Process, ProcessState, RankState
 from unstuck.model.requests import EvidenceKind, EvidenceRequest
 
@@ -59,20 +63,128 @@ def test_hub_without_the_token_is_refused_by_the_agent():
     run(story())
 
 
+def hello(challenge: wire.Message, node: str = "a/1", **changes: Any) -> wire.Hello:
+    """Return the greeting of an agent that has the token."""
+    assert isinstance(challenge, wire.Challenge)
+    greeting = wire.Hello(node, "a", wire.nonce(), b"", **changes)
+    proof = wire.proof(TOKEN, "agent", challenge, greeting)
+    return structs.replace(greeting, proof=proof)
+
+
 def test_proof_cannot_be_used_twice():
     async def story() -> None:
         async with serving() as hub:
             first = await connect(hub.port)
-            challenge = await first.receive()
-            assert isinstance(challenge, wire.Challenge)
-            mine = wire.nonce()
-            stolen = wire.proof("a secret of the tests", "agent", challenge.nonce, mine, "a/1")
+            stolen = hello(await first.receive())
             thief = await connect(hub.port)
             await thief.receive()
-            thief.writer.write(wire.encode(wire.Hello("a/1", "a", mine, stolen)))
+            thief.writer.write(wire.encode(stolen))
             assert isinstance(await thief.receive(), wire.Refused)
             await first.close()
             await thief.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize("change", [{"host": "b"}, {"port": 7}, {"node": "b/1"}])
+def test_proof_covers_all_that_an_agent_says_of_itself(change: dict[str, Any]):
+    async def story() -> None:
+        async with serving() as hub:
+            peer = await connect(hub.port)
+            greeting = hello(await peer.receive())
+            peer.writer.write(wire.encode(structs.replace(greeting, **change)))
+            assert isinstance(await peer.receive(), wire.Refused)
+            await peer.close()
+
+    run(story())
+
+
+def test_agent_of_the_previous_version_is_refused_and_learns_why():
+    """Byte for byte what an agent with protocol 2 sends, and what it can read."""
+
+    async def story() -> None:
+        async with serving() as hub:
+            peer = await connect(hub.port)
+            await peer.receive()
+            old = {"type": "hello", "node": "a/1", "host": "a", "nonce": b"n" * 16,
+                   "proof": b"p" * 32, "protocol": 2, "port": 0}  # fmt: skip
+            body = msgspec.msgpack.encode(old)
+            peer.writer.write(struct.pack(">I", len(body)) + body)
+            (length,) = struct.unpack(">I", await peer.reader.readexactly(4))
+            answer = msgspec.msgpack.decode(await peer.reader.readexactly(length))
+            assert answer == {
+                "type": "refused",
+                "reason": "another version of unstuck: install the same one on every node",
+            }
+            assert hub.snapshots == []
+            await peer.close()
+
+    run(story())
+
+
+def test_agent_says_that_the_hub_is_of_another_version():
+    async def old_hub(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.encode(wire.Challenge(wire.nonce(), 2)))
+        await writer.drain()
+        writer.close()
+
+    async def story() -> None:
+        server = await asyncio.start_server(old_hub, "127.0.0.1", 0)
+        async with server:
+            with pytest.raises(PermissionError, match="the hub runs another version of unstuck"):
+                await connect(server.sockets[0].getsockname()[1], "a/1")
+
+    run(story())
+
+
+def test_name_of_a_living_agent_is_not_taken_over():
+    async def story() -> None:
+        async with serving() as hub:
+            owner = await connect(hub.port, "a/1")
+            await owner.send("a/1", RANK)
+            with pytest.raises(ConnectionError, match="another agent is connected as a/1"):
+                await connect(hub.port, "a/1")
+            hub.hub.say("still yours", but="")
+            assert await owner.receive() == wire.Say("still yours")
+            await asyncio.sleep(FRAME_OVERDUE + 0.5)
+            heir = await connect(hub.port, "a/1")
+            hub.hub.say("for the agent that is there", but="")
+            assert await heir.receive() == wire.Say("for the agent that is there")
+            with pytest.raises(ConnectionError):
+                await owner.receive()
+            await owner.close()
+            await heir.close()
+
+    run_fast(story())
+
+
+def test_stranger_cannot_announce_a_long_message():
+    async def story() -> None:
+        async with serving() as hub:
+            stranger = await connect(hub.port)
+            await stranger.receive()
+            stranger.writer.write(struct.pack(">I", wire.GREETING_BYTES + 1))
+            assert await asyncio.wait_for(stranger.reader.read(), 10) == b""
+            await stranger.close()
+
+    run(story())
+
+
+def test_strangers_that_say_nothing_give_way_to_those_who_come_later(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(admission, "MOST_UNPROVED", 20)
+
+    async def story() -> None:
+        async with serving() as hub:
+            strangers = [await connect(hub.port) for _ in range(21)]
+            await strangers[0].receive()
+            assert await asyncio.wait_for(strangers[0].reader.read(), 10) == b""
+            peer = await connect(hub.port, "a/1")
+            await peer.send("a/1", RANK)
+            await hub.until(lambda s: s.ranks)
+            for one in (*strangers, peer):
+                await one.close()
 
     run(story())
 
@@ -116,19 +228,6 @@ def test_silent_strangers_do_not_keep_others_out():
     run(story())
 
 
-def test_node_cannot_speak_for_another():
-    async def story() -> None:
-        async with serving() as hub:
-            peer = await connect(hub.port, "a/1")
-            await peer.send("b/1", RANK)
-            await peer.send("a/1", RANK)
-            snapshot = await hub.until(lambda s: s.ranks)
-            assert [node.node for node in snapshot.nodes] == ["a/1"]
-            await peer.close()
-
-    run(story())
-
-
 def test_closed_connection_is_a_dead_agent_and_silence_is_not():
     async def story() -> None:
         async with serving() as hub:
@@ -154,6 +253,7 @@ def test_agent_that_came_back_is_not_lost_by_its_old_connection():
         async with serving() as hub:
             old = await connect(hub.port, "a/1")
             await old.send("a/1", RANK)
+            await asyncio.sleep(FRAME_OVERDUE)
             fresh = await connect(hub.port, "a/1")
             await fresh.send("a/1", RANK, RankState(1, "a", Process(8), attempt="x"))
             await hub.until(lambda s: len(s.ranks) == 2)
@@ -163,7 +263,7 @@ def test_agent_that_came_back_is_not_lost_by_its_old_connection():
             assert not hub.snapshots[-1].nodes[0].disconnected
             await fresh.close()
 
-    run(story())
+    run_fast(story())
 
 
 def test_hub_outlives_its_only_agent():
@@ -241,7 +341,7 @@ def test_hub_ends_with_the_job_and_looks_longer_when_it_ended_badly(code: int):
             peer = await connect(hub.port, "a/1")
             gone = Process(7, ProcessState.GONE, gone_for=0.1, exit_code=code)
             await peer.send("a/1", RankState(0, "a", gone, attempt="x"), ended=True)
-            peer.writer.write(wire.encode(wire.Bye()))
+            peer.say(wire.Bye())
             began = asyncio.get_running_loop().time()
             await asyncio.wait_for(hub.task, 10)
             assert (asyncio.get_running_loop().time() - began >= 0.9) == bool(code)
