@@ -11,70 +11,42 @@ All of this is derived from the types in `model/`: a new field of a rank needs n
 """
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from enum import Enum
-from hashlib import blake2b
 from operator import itemgetter
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Meta, Raw, Struct, structs
 
-from unstuck.model.bounds import LONGEST, MOST_RANKS, bounded
+from unstuck.collect.parts import (
+    LARGE,
+    Part,
+    Tables,
+    are_numbers,
+    digest,
+    kind_of,
+    kinds,
+    plain_type,
+)
+from unstuck.model.bounds import LONGEST, bounded
 from unstuck.model.frame import Frame, NodeReport
 from unstuck.model.rank import RankState
 
-LARGE = 512
-"""Bytes from which on a part goes by its digest first."""
 MOST_MEMBERS_OF_NODE = 1 << 22
 _MOST_PARTS = 4096
 _MOST_PART_BYTES = 8 << 20
 """What one agent may refer to; it begins anew beyond."""
 _MOST_KEPT_BYTES = 64 << 20
 _MICRO = 1_000_000
-_RARE = frozenset(
-    {
-        "unobserved",
-        "section_left",
-        "p2p",
-        "left_for",
-        "threads",
-        "waiting",
-        "failure",
-        "crashed_in",
-        "handling",
-        "exit_asked",
-        "recorder_age",
-        "stack_age",
-        "hook",
-        "hook_seconds",
-        "gil_held",
-        "pending",
-        "recent",
-        "cores",
-        "exit_code",
-        "gone_for",
-        "oom_kills",
-        "throttled",
-        "restarts",
-        "route",
-    }
+_RARE = (
+    "unobserved section_left p2p left_for threads waiting failure crashed_in handling "
+    " exit_asked recorder_age stack_age hook hook_seconds gil_held pending recent cores "
+    " exit_code gone_for oom_kills throttled restarts route"
 )
 """Mostly at their defaults: written last, so that they are mostly left out."""
 _SETTINGS = frozenset({"timeout", "store"})
 """Durations that somebody has set: they stay the same."""
-
-Tables = list[dict[int, Any]]
-"""What an agent has sent: per kind of part, the values by number; 0 is the empty one."""
-
-
-class Part(Struct, frozen=True, array_like=True):
-    """One value that frames refer to; either its body, or the digest of it."""
-
-    kind: int
-    number: int
-    body: bytes = b""
-    digest: bytes = b""
 
 
 class UnknownPartError(ConnectionError):
@@ -90,89 +62,12 @@ class _Field(Struct, frozen=True):
     """None where the value travels as it is."""
 
 
-class _Kind(Struct, frozen=True):
-    """A type whose values are parts."""
-
-    type: Any
-    empty: Any
-    encode: Callable[[Any], bytes]
-    decode: Callable[[bytes], Any]
-
-
-_kinds: list[_Kind] = []
-_numbers: dict[Any, int] = {}
-
-
-# --- parts
-
-
-def digest(body: bytes) -> bytes:
-    """Return what a large part is known by."""
-    return blake2b(body, digest_size=16).digest()
-
-
-def to_ranges(members: Sequence[int]) -> list[int]:
-    """Write numbers as first, last and distance of each regular stretch.
-
-    Example:
-        >>> to_ranges((0, 1, 2, 3, 10, 20, 30, 7))
-        [0, 3, 1, 10, 30, 10, 7, 7, 1]
-    """
-    found: list[int] = []
-    at, end = 0, len(members)
-    while at < end:
-        first = last = members[at]
-        step = members[at + 1] - first if at + 1 < end else 1
-        at += 1
-        while step and at < end and members[at] - last == step:
-            last = members[at]
-            at += 1
-        found += (first, last, step or 1)
-    return found
-
-
-def from_ranges(ranges: Sequence[int]) -> tuple[int, ...]:
-    """Read what `to_ranges` wrote.
-
-    Raises:
-        ConnectionError: it was not written by it, or the list would be too long.
-    """
-    found: list[int] = []
-    for first, last, step in zip(ranges[::3], ranges[1::3], ranges[2::3], strict=True):
-        if not step or max(first, last) >= MOST_RANKS or min(first, last) < -1:
-            raise ConnectionError("ranks that no job has")
-        if (last - first) // step >= MOST_RANKS - len(found):
-            raise ConnectionError("a list of members that no job has")
-        found += range(first, last + (1 if step > 0 else -1), step)
-    return tuple(found)
-
-
-def _encode_members(members: tuple[int, ...]) -> bytes:
-    return msgspec.msgpack.encode(to_ranges(members))
-
-
-def _decode_members(body: bytes) -> tuple[int, ...]:
-    try:
-        return from_ranges(_ranges_decoder.decode(body))
-    except ValueError as error:
-        raise ConnectionError("a list of members that cannot be read") from error
-
-
-_ranges_decoder = msgspec.msgpack.Decoder(list[int])
+# --- from types to rows
 
 
 def _part(type_: Any) -> _Field:
     """Let the values of this type travel as parts."""
-    if type_ not in _numbers:
-        _numbers[type_] = len(_kinds)
-        plain = _plain(type_)
-        origin: Any = get_origin(plain) or plain
-        empty = cast("Any", origin)() if origin in (str, tuple, dict, float) else None
-        coder = (msgspec.msgpack.encode, msgspec.msgpack.Decoder(type_).decode)
-        if _is_numbers(type_):
-            coder = (_encode_members, _decode_members)
-        _kinds.append(_Kind(type_, empty, *coder))
-    number = _numbers[type_]
+    number = kind_of(type_)
 
     def unpack(reference: int, tables: Tables) -> Any:
         return tables[number][reference]
@@ -180,31 +75,19 @@ def _part(type_: Any) -> _Field:
     return _Field(int, lambda value, packer: packer.refer(number, value), unpack)
 
 
-def _is_numbers(type_: Any) -> bool:
-    return get_origin(type_) is tuple and _plain(get_args(type_)[0]) is int
-
-
-# --- from types to rows
-
-
-def _plain(type_: Any) -> Any:
-    """Return a type without the bounds of its values."""
-    return get_args(type_)[0] if get_origin(type_) is Annotated else type_
-
-
 def _counts_time(type_: Any) -> bool:
     """Tell whether values of a type hold a number that always changes."""
     if isinstance(type_, type) and issubclass(type_, Struct):
         return any(_counts_time(one.type) for one in structs.fields(type_))
-    return _plain(type_) is float or any(map(_counts_time, get_args(type_)))
+    return plain_type(type_) is float or any(map(_counts_time, get_args(type_)))
 
 
 def _field(type_: Any) -> _Field:
     if isinstance(type_, types.UnionType) or get_origin(type_) is Union:
         return _optional(next(one for one in get_args(type_) if one is not types.NoneType))
-    if _plain(type_) is float:
+    if plain_type(type_) is float:
         return _Field(_micros(type_), _pack_seconds, _unpack_seconds)
-    if _plain(type_) in (int, bool) or (isinstance(type_, type) and issubclass(type_, Enum)):
+    if plain_type(type_) in (int, bool) or (isinstance(type_, type) and issubclass(type_, Enum)):
         return _Field(type_, lambda value, _packer: value)
     if not _counts_time(type_):
         return _part(type_)
@@ -260,7 +143,8 @@ class _Row:
 
     def __init__(self, model: type[Struct]) -> None:
         self._model = model
-        known = sorted(structs.fields(model), key=lambda one: (not one.required, one.name in _RARE))
+        rare = frozenset(_RARE.split())
+        known = sorted(structs.fields(model), key=lambda one: (not one.required, one.name in rare))
         fields = {
             one.name: _part(one.type) if one.name in _SETTINGS else _field(one.type)
             for one in known
@@ -334,7 +218,7 @@ class Packer:
         self._start()
 
     def _start(self) -> None:
-        self._sent: list[dict[Any, int]] = [{} for _ in _kinds]
+        self._sent: list[dict[Any, int]] = [{} for _ in kinds]
         self._by_identity: dict[int, tuple[Any, int]] = {}
         self._large: dict[tuple[int, int], bytes] = {}
         self._new: list[Part] = []
@@ -354,17 +238,17 @@ class Packer:
 
     def refer(self, kind: int, value: Any) -> int:
         """Return the number of a value; it becomes a part when it is new."""
-        if not value and _kinds[kind].empty is not None:
+        if not value and kinds[kind].empty is not None:
             return 0
         if (seen := self._by_identity.get(id(value))) and seen[0] is value:
             return seen[1]
         sent = self._sent[kind]
         # A dictionary has no hash; what it holds is short.
-        body = _kinds[kind].encode(value) if isinstance(value, dict) else None
+        body = kinds[kind].encode(value) if isinstance(value, dict) else None
         key = cast("Any", value if body is None else body)
         if (number := sent.get(key)) is None:
             number = sent[key] = len(sent) + 1
-            self._add(kind, number, body or _kinds[kind].encode(value))
+            self._add(kind, number, body or kinds[kind].encode(value))
         if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) > LARGE:
             # Its hash alone would take long; it is kept, so that its identity stays its own.
             self._by_identity[id(cast("Any", value))] = (value, number)
@@ -418,7 +302,7 @@ class Library:
         key = (part.kind, body if len(body) < LARGE else digest(body))
         if (value := self._known.get(key)) is None:
             try:
-                value = _kinds[part.kind].decode(body)
+                value = kinds[part.kind].decode(body)
             except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
                 raise ConnectionError(f"a part that cannot be read: {error}") from error
             self._keep(key, value, len(body))
@@ -462,7 +346,7 @@ class Unpacker:
         ask: list[tuple[int, int]] = []
         for part in parts:
             key = (part.kind, part.number)
-            if not (0 <= part.kind < len(_kinds) and 0 < part.number <= 2 * _MOST_PARTS):
+            if not (0 <= part.kind < len(kinds) and 0 < part.number <= 2 * _MOST_PARTS):
                 raise ConnectionError("a part of an unknown kind")
             if part.body:
                 expected = self._lacking.pop(key, None)
@@ -477,7 +361,7 @@ class Unpacker:
         return tuple(ask)
 
     def _put(self, key: tuple[int, int], value: Any) -> None:
-        if _is_numbers(_kinds[key[0]].type):
+        if are_numbers(kinds[key[0]].type):
             self._members += len(value)
             if self._members > MOST_MEMBERS_OF_NODE:
                 raise ConnectionError("more members of groups than a node can be in")
@@ -485,7 +369,7 @@ class Unpacker:
 
 
 def _empty_tables() -> Tables:
-    return [{} if one.empty is None else {0: one.empty} for one in _kinds]
+    return [{} if one.empty is None else {0: one.empty} for one in kinds]
 
 
 def read_node(row: Raw, tables: Tables) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Raw
 
-from unstuck.collect.compact import Part
+from unstuck.collect.parts import Part
 from unstuck.model.bounds import Moment
 from unstuck.model.order import Order
 from unstuck.model.requests import EvidenceRequest

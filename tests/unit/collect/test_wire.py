@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from unstuck.collect import wire
-from unstuck.collect.compact import Part
+from unstuck.collect.parts import Part
 from unstuck.model.requests import EvidenceKind, EvidenceRequest
 
 GREETING = wire.Hello("h/1", "h", b"agent", b"", port=7)

@@ -14,12 +14,13 @@ from msgspec import Raw, structs
 
 from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import answers, wire
-from unstuck.collect.compact import Library, Tables, Unpacker, read_node, read_ranks
+from unstuck.collect.compact import Library, Unpacker, read_node, read_ranks
 from unstuck.collect.hub.admission import Admission
 from unstuck.collect.hub.inbox import Arrived, Inbox
 from unstuck.collect.hub.membership import Membership
 from unstuck.collect.hub.notes import Notes
 from unstuck.collect.hub.tcp_acks import all_confirmed
+from unstuck.collect.parts import Tables
 from unstuck.collect.peer_probe import FEW, choose
 from unstuck.collect.session import LASTING, MESSAGE, Session
 from unstuck.console import say

@@ -7,7 +7,7 @@ newer one replaces it. Only what is said once, such as a node's last frame, is a
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from unstuck.collect.compact import Tables
+from unstuck.collect.parts import Tables
 
 _TELL_EVERY = 60.0
 _TOO_MANY = 0.1

@@ -2,8 +2,8 @@
 
 from hubs import connect, run_fast, serving
 from unstuck.collect import wire
-from unstuck.collect.compact import LARGE
 from unstuck.collect.hub.inbox import Arrived, Inbox
+from unstuck.collect.parts import LARGE
 from unstuck.model.rank import GroupProgress, Process, RankState
 
 ODD = tuple(number * number % 997 for number in range(LARGE))
