@@ -101,7 +101,8 @@ def commands(way: str, folder: Path, hosts: Hosts | None) -> list[list[str]]:
     return [
         hosts.command(
             i,
-            [*watched(way, folder / f"run{i}", "--hub", f"{first}:29600"), *LAUNCHER, *size,
+            [*watched(way, folder / f"run{i}", "--hub", f"{first}:29600",
+                      "--token-file", str(folder / "token")), *LAUNCHER, *size,
              *where, "--local-addr", hosts.address(i), script],
         )
         for i in range(len(hosts))

@@ -46,7 +46,15 @@ class Show:
         job = Job(
             self.folder / f"{self.hosts.hostname(node)}-{len(self.jobs)}",
             [*LAUNCHER, *size, *where, *conf, str(PROGRAMS / "recovers.py")],
-            options=["--recover", "--config", config, "--hub", f"{first}:29600"],
+            options=[
+                "--recover",
+                "--config",
+                config,
+                "--hub",
+                f"{first}:29600",
+                "--token-file",
+                str(self.folder / "token"),
+            ],
             env={"CHECKPOINT": str(self.folder / "saved.pt"), "STEPS": "1000000"},
             wrap=wrap,
         )

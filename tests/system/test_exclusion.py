@@ -46,7 +46,8 @@ def begin(start: Callable[..., Job], three_hosts: Hosts, tmp_path: Path) -> Begi
         command = (*LAUNCHER, *size, *where, "--rdzv-conf", QUICK)
         local = ("--local-addr", three_hosts.address(i), str(PROGRAMS / script))
         acts = asked or ("--recover", "--config", str(config))
-        options = (*acts, "--hub", f"{first}:29600")
+        secret = ("--token-file", str(tmp_path / "token"))
+        options = (*acts, "--hub", f"{first}:29600", *secret)
 
         def wrap(argv: Sequence[str]) -> list[str]:
             return three_hosts.command(i, argv)

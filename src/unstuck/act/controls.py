@@ -28,6 +28,7 @@ FILE = "controls.json"
 LONGEST_PAUSE = 86400.0
 MOST_PATIENCE = 7 * 86400.0
 _LEAST_PATIENCE = 0.5
+_MOST_SECTIONS = 256
 _JUST_RESUMED = 10.0
 
 
@@ -118,6 +119,8 @@ class Steering:
         sections = wanted.get("sections", {})
         if not isinstance(sections, dict):
             raise RefusedError("sections is an object of names and seconds")
+        if len(cast("dict[str, Any]", sections)) + len(asked.sections) > _MOST_SECTIONS:
+            raise RefusedError(f"there may be {_MOST_SECTIONS} sections with a time of their own")
         for name, value in cast("dict[str, Any]", sections).items():
             seconds = _patience(value, name)
             kept = {k: v for k, v in asked.sections.items() if k != name}

@@ -3,6 +3,7 @@
     incident-1/
     ├── verdict.json        the verdict as it was made
     ├── snapshot.json       the snapshot it was made from
+    ├── members.json        of a large job: the members of groups, not in snapshot.json
     ├── stacks/rank-2.txt   full stacks, for the ranks whose stacks were taken
     └── about.json          written by which unstuck, when, for which command
 
@@ -24,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from unstuck._version import __version__
+from unstuck.collect.members import Members, are_many, put_back, take_out
 from unstuck.errors import (
     BundleDamagedError,
     BundleNotFoundError,
@@ -97,7 +99,7 @@ def read(path: Path) -> Incident:
     _check_schema(home / "verdict.json", VERDICT_SCHEMA)
     return Incident(
         path=home,
-        snapshot=_load(home / "snapshot.json", Snapshot),
+        snapshot=_with_members(home, _load(home / "snapshot.json", Snapshot)),
         verdict=_load(home / "verdict.json", VerdictFile).verdict,
         about=_load(home / "about.json", dict[str, Any]),
     )
@@ -129,6 +131,9 @@ def _fill(
         "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     _put(home / "verdict.json", _indented(VerdictFile(verdict)))
+    if are_many(snapshot):
+        members, snapshot = take_out(snapshot)
+        _put(home / "members.json", msgspec.json.encode(members) + b"\n")
     _put(home / "snapshot.json", _indented(snapshot))
     _put(home / "about.json", _indented(facts))
     stacks = home / "stacks"
@@ -139,6 +144,19 @@ def _fill(
             _put(stacks / f"rank-{state.rank}.txt", text.encode(errors="replace"))
     _flush(stacks)
     _flush(home)
+
+
+def _with_members(home: Path, snapshot: Snapshot) -> Snapshot:
+    path = home / "members.json"
+    if not path.exists():
+        return snapshot
+    try:
+        return put_back(_load(path, Members), snapshot)
+    except ValueError as error:
+        raise BundleDamagedError(
+            f"{path} does not fit snapshot.json",
+            hint="copy the bundle again from where it was written",
+        ) from error
 
 
 def _indented(value: object) -> bytes:

@@ -10,14 +10,11 @@ the end of a row are left out.
 All of this is derived from the types in `model/`: a new field of a rank needs nothing here.
 """
 
-import types
 from collections.abc import Callable, Iterable
-from enum import Enum
-from operator import itemgetter
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Any, cast
 
 import msgspec
-from msgspec import NODEFAULT, Meta, Raw, Struct, structs
+from msgspec import Raw, Struct
 
 from unstuck.collect.parts import (
     LARGE,
@@ -25,11 +22,9 @@ from unstuck.collect.parts import (
     Tables,
     are_numbers,
     digest,
-    kind_of,
     kinds,
-    plain_type,
 )
-from unstuck.model.bounds import LONGEST, bounded
+from unstuck.collect.rows import Row
 from unstuck.model.frame import Frame, NodeReport
 from unstuck.model.rank import RankState
 
@@ -38,174 +33,10 @@ _MOST_PARTS = 4096
 _MOST_PART_BYTES = 8 << 20
 """What one agent may refer to; it begins anew beyond."""
 _MOST_KEPT_BYTES = 64 << 20
-_MICRO = 1_000_000
-_RARE = (
-    "unobserved section_left p2p left_for threads waiting failure crashed_in handling "
-    " exit_asked recorder_age stack_age hook hook_seconds gil_held pending recent cores "
-    " exit_code gone_for oom_kills throttled restarts route"
-)
-"""Mostly at their defaults: written last, so that they are mostly left out."""
-_SETTINGS = frozenset({"timeout", "store"})
-"""Durations that somebody has set: they stay the same."""
 
 
 class UnknownPartError(ConnectionError):
     """A frame refers to something that was never sent."""
-
-
-class _Field(Struct, frozen=True):
-    """How the values of one type travel."""
-
-    row_type: Any
-    pack: Callable[[Any, "Packer"], Any]
-    unpack: Callable[[Any, Tables], Any] | None = None
-    """None where the value travels as it is."""
-
-
-# --- from types to rows
-
-
-def _part(type_: Any) -> _Field:
-    """Let the values of this type travel as parts."""
-    number = kind_of(type_)
-
-    def unpack(reference: int, tables: Tables) -> Any:
-        return tables[number][reference]
-
-    return _Field(int, lambda value, packer: packer.refer(number, value), unpack)
-
-
-def _counts_time(type_: Any) -> bool:
-    """Tell whether values of a type hold a number that always changes."""
-    if isinstance(type_, type) and issubclass(type_, Struct):
-        return any(_counts_time(one.type) for one in structs.fields(type_))
-    return plain_type(type_) is float or any(map(_counts_time, get_args(type_)))
-
-
-def _field(type_: Any) -> _Field:
-    if isinstance(type_, types.UnionType) or get_origin(type_) is Union:
-        return _optional(next(one for one in get_args(type_) if one is not types.NoneType))
-    if plain_type(type_) is float:
-        return _Field(_micros(type_), _pack_seconds, _unpack_seconds)
-    if plain_type(type_) in (int, bool) or (isinstance(type_, type) and issubclass(type_, Enum)):
-        return _Field(type_, lambda value, _packer: value)
-    if not _counts_time(type_):
-        return _part(type_)
-    if get_origin(type_) is tuple:
-        return _each(_field(get_args(type_)[0]))
-    row = _Row(cast("type[Struct]", type_))
-    return _Field(row.type, row.pack, row.unpack)
-
-
-def _micros(type_: Any) -> Any:
-    """Return the type of whole microseconds within the bounds of seconds."""
-    meta = next((one for one in get_args(type_) if isinstance(one, Meta)), Meta())
-    least, most = (
-        -LONGEST if meta.ge is None else meta.ge,
-        LONGEST if meta.le is None else meta.le,
-    )
-    return Annotated[int, Meta(ge=int(least * _MICRO), le=int(most * _MICRO))]
-
-
-def _pack_seconds(value: float, _packer: "Packer") -> int:
-    return round(bounded(value) * _MICRO)
-
-
-def _unpack_seconds(micros: int, _tables: Tables) -> float:
-    return micros / _MICRO
-
-
-def _optional(type_: Any) -> _Field:
-    inner = _field(type_)
-    unpack = inner.unpack
-    return _Field(
-        inner.row_type | None,
-        lambda value, packer: None if value is None else inner.pack(value, packer),
-        unpack and (lambda value, tables: None if value is None else unpack(value, tables)),
-    )
-
-
-def _each(inner: _Field) -> _Field:
-    unpack = inner.unpack
-
-    def unpack_all(rows: tuple[Any, ...], tables: Tables) -> tuple[Any, ...]:
-        return tuple([unpack(row, tables) for row in rows]) if rows and unpack else rows
-
-    return _Field(
-        tuple[inner.row_type, ...],
-        lambda values, packer: [inner.pack(value, packer) for value in values],
-        unpack_all,
-    )
-
-
-class _Row:
-    """A struct of the model by position: an array of what changes and references to the rest."""
-
-    def __init__(self, model: type[Struct]) -> None:
-        self._model = model
-        rare = frozenset(_RARE.split())
-        known = sorted(structs.fields(model), key=lambda one: (not one.required, one.name in rare))
-        fields = {
-            one.name: _part(one.type) if one.name in _SETTINGS else _field(one.type)
-            for one in known
-        }
-        self.names = tuple(fields)
-        self._packs = [(name, field.pack) for name, field in fields.items()]
-        self._unpacks = [
-            (index, field.unpack) for index, field in enumerate(fields.values()) if field.unpack
-        ]
-        defaults = [(one, _default(one)) for one in known]
-        blank = Packer()
-        self._defaults = [
-            NODEFAULT if one.required else fields[one.name].pack(default, blank)
-            for one, default in defaults
-        ]
-        columns: list[Any] = [
-            (name, field.row_type)
-            if one.required
-            else (name, field.row_type, _in_row(packed, field.row_type))
-            for (name, field), one, packed in zip(
-                fields.items(), known, self._defaults, strict=True
-            )
-        ]
-        self.type = msgspec.defstruct(
-            f"{model.__name__}Row", columns, array_like=True, frozen=True, gc=False
-        )
-        places = [self.names.index(name) for name in model.__struct_fields__]
-        self._in_order = itemgetter(*places) if len(places) > 1 else tuple
-
-    def pack(self, value: Any, packer: "Packer") -> list[Any]:
-        """Write a struct as a row; `packer` knows what was sent before."""
-        row = [pack(getattr(value, name), packer) for name, pack in self._packs]
-        defaults = self._defaults
-        while row and row[-1] == defaults[len(row) - 1]:
-            row.pop()
-        return row
-
-    def values(self, row: Struct, tables: Tables) -> list[Any]:
-        """Return the fields of a row, in its own order."""
-        values = list(structs.astuple(row))
-        for index, unpack in self._unpacks:
-            values[index] = unpack(values[index], tables)
-        return values
-
-    def unpack(self, row: Struct, tables: Tables) -> Any:
-        """Read a row."""
-        return self._model(*self._in_order(self.values(row, tables)))
-
-
-def _default(field: structs.FieldInfo) -> Any:
-    if field.default is not NODEFAULT:
-        return field.default
-    return None if field.default_factory is NODEFAULT else field.default_factory()
-
-
-def _in_row(packed: Any, row_type: Any) -> Any:
-    """A default as the decoder fills it in: a list stands for a row or a tuple of rows."""
-    if not isinstance(packed, list):
-        return packed
-    default = msgspec.convert(packed, row_type)
-    return msgspec.field(default_factory=lambda: default)
 
 
 # --- the agent's side
@@ -378,8 +209,7 @@ def read_node(row: Raw, tables: Tables) -> dict[str, Any]:
     Raises:
         ConnectionError: it is not what an agent sends.
     """
-    values = _guarded(lambda: _node.values(_node_decoder.decode(row), tables))
-    return dict(zip(_node.names, values, strict=True))
+    return _guarded(lambda: _node.values(_node_decoder.decode(row), tables))
 
 
 def read_ranks(rows: Raw, tables: Tables) -> tuple[RankState, ...]:
@@ -401,7 +231,7 @@ def _guarded(read: Callable[[], Any]) -> Any:
         raise ConnectionError(f"a frame that cannot be read: {error}") from error
 
 
-_node = _Row(NodeReport)
-_rank = _Row(RankState)
+_node = Row(NodeReport)
+_rank = Row(RankState)
 _node_decoder = msgspec.msgpack.Decoder(_node.type)
 _ranks_decoder = msgspec.msgpack.Decoder(list[_rank.type])

@@ -3,26 +3,19 @@
 One node: the hub listens on the loopback interface, on a port the system picks. Several
 nodes: `--hub HOST:PORT`, else the rendezvous host and a fixed port; the node that can bind
 that address runs the hub, the others connect to it.
-
-The token: UNSTUCK_TOKEN where set. One node makes a random one. Several nodes without
-UNSTUCK_TOKEN derive it from what their launch commands share (rendezvous endpoint and id,
-Slurm job, user): that keeps jobs apart, but it is no secret. Set UNSTUCK_TOKEN where
-strangers can reach the network.
 """
 
 import asyncio
 import errno
-import os
-import secrets
 import socket
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from unstuck.collect.session import introduce
 from unstuck.errors import UserError, WorldError
 from unstuck.launch.command import LaunchCommand
+from unstuck.launch.token import HOW_TO_SHARE, find_token
 
 DEFAULT_PORT = 29529
 _HERE = "127.0.0.1"
@@ -35,6 +28,8 @@ class HubPlace(NamedTuple):
     port: int
     token: str
     listener: socket.socket | None
+    may_act: bool = True
+    """Its token is a secret, so that nobody else can have it act."""
 
     def stores_in(self, run: Path) -> str:
         """Say where incidents are stored, as a person would look it up from here."""
@@ -48,26 +43,32 @@ class HubPlace(NamedTuple):
             self.listener.close()
 
 
-def find(command: LaunchCommand, asked: str | None, env: Mapping[str, str]) -> HubPlace:
+def find(
+    command: LaunchCommand,
+    asked: str | None,
+    env: Mapping[str, str],
+    token_file: Path | None = None,
+) -> HubPlace:
     """Decide where the hub is and open its socket if it is here.
 
     Raises:
-        UserError: the address is malformed, taken by somebody else, or refuses our token.
+        UserError: the address is malformed, taken by somebody else, or refuses our token; or the
+            file of the token cannot be used.
     """
     alone = not command.several_nodes
     host, port = _address(command, asked)
-    token = env.get("UNSTUCK_TOKEN") or (secrets.token_hex(16) if alone else _derived(command))
+    token, may_act = find_token(command, env, token_file)
     try:
         listener = _listen(host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE and not alone:
             _check_existing(host, port, token, ours="here")
-            return HubPlace(host, port, token, None)
+            return HubPlace(host, port, token, None, may_act)
         if error.errno == errno.EADDRNOTAVAIL and not alone:
             _check_existing(host, port, token, ours="elsewhere")
-            return HubPlace(host, port, token, None)
+            return HubPlace(host, port, token, None, may_act)
         raise _cannot_listen(host, port, error) from error
-    return HubPlace(host, listener.getsockname()[1], token, listener)
+    return HubPlace(host, listener.getsockname()[1], token, listener, may_act)
 
 
 def _address(command: LaunchCommand, asked: str | None) -> tuple[str, int]:
@@ -84,10 +85,6 @@ def _address(command: LaunchCommand, asked: str | None) -> tuple[str, int]:
             hint="name the first node: unstuck run --hub HOST -- COMMAND",
         )
     return command.master, command.port or DEFAULT_PORT
-
-
-def _derived(command: LaunchCommand) -> str:
-    return sha256(f"unstuck|{command.job}|{os.getuid()}".encode()).hexdigest()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -108,9 +105,7 @@ def _check_existing(host: str, port: int, token: str, *, ours: str) -> None:
     try:
         asyncio.run(_try(host, port, token))
     except PermissionError as error:
-        raise UserError(
-            str(error), hint="set the same UNSTUCK_TOKEN on every node of this job"
-        ) from error
+        raise UserError(str(error), hint=HOW_TO_SHARE) from error
     except (OSError, TimeoutError) as error:
         if ours == "here":
             raise UserError(

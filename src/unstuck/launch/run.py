@@ -19,6 +19,7 @@ from unstuck.launch import checkup, leftovers, rundir
 from unstuck.launch.command import LaunchCommand, understand
 from unstuck.launch.hubplace import find
 from unstuck.launch.supervise import Supervisor
+from unstuck.launch.token import HOW_TO_SHARE
 from unstuck.launch.watchers import Watchers
 from unstuck.model.action import Action
 from unstuck.observe.probe import lineage, presumed
@@ -37,12 +38,15 @@ def run(  # noqa: PLR0913 - one argument per option
     policy: Policy | None = None,
     respawn: int = 0,
     patience: float | None = None,
+    token_file: Path | None = None,
 ) -> int:
     """Run a launch command under watch and return its exit code.
 
     A `policy` that acts may end it with one of the exit codes 80-89. A rank that dies in a
     training with `@unstuck.resilient` is restarted alone, up to `respawn` times. A `patience` in
     seconds replaces what is learned from the job.
+    Nodes that share a `token_file` trust each other; without a secret a job of several nodes
+    is only watched.
 
     Example:
         run(["torchrun", "--nproc-per-node=4", "train.py"], run_dir=Path("out"))
@@ -50,9 +54,12 @@ def run(  # noqa: PLR0913 - one argument per option
     command = understand(argv, os.environ)
     host = socket.gethostname()
     directory = rundir.create(run_dir, name or command.name)
-    place = find(command, hub, os.environ)
+    place = find(command, hub, os.environ, token_file)
     live = rundir.LiveDirectory(directory, host)
     try:
+        if policy is not None and not place.may_act:
+            say(f"watching only: to act on this job its nodes need a secret: {HOW_TO_SHARE}")
+            policy = None
         recovery = _write_recovery(live.path, command, policy) if policy else None
         if patience:
             controls.begin_with(directory, patience)

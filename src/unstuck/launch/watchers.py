@@ -116,7 +116,10 @@ class Watchers:
         self.send("ended")
         for name in ("agent", "hub"):
             if name in self._processes:
-                _end(self._processes[name], patience=4.0)
+                process = self._processes[name]
+                _end(process, patience=4.0)
+                if process.stdin is not None:
+                    process.stdin.close()
 
     def pids(self) -> set[int]:
         """Return the processes that are ours and not the job's."""
@@ -155,6 +158,7 @@ class Watchers:
             *("--listener", str(listener), "--run", str(self.run), "--host", self.host),
             *("--command", shlex.join(self.argv), *(("--json",) if self.as_json else ())),
             *(("--recovery", str(self.recovery)) if self.recovery else ()),
+            *(() if self.hub.may_act else ("--watch-only",)),
             stdin=subprocess.DEVNULL,
             pass_fds=(listener,),
         )

@@ -9,7 +9,9 @@ Run as `python -m unstuck.pipelines.live`, this is the hub process of a job.
 import argparse
 import asyncio
 import contextlib
+import gc
 import os
+import resource
 import shlex
 import signal
 import socket
@@ -192,6 +194,7 @@ def main() -> None:
     parser.add_argument("--command", required=True)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--recovery", type=Path)
+    parser.add_argument("--watch-only", action="store_true")
     options = parser.parse_args()
     # Ctrl-C belongs to the job; this process ends when the job has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -202,11 +205,36 @@ def main() -> None:
     hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), judge, options.host)
     pipeline.connect(hub)
     recall.prepare()
-    if orders := instructions.read(options.recovery):
+    if options.watch_only:
+        hub.ctl = refuse_ctl
+    elif orders := instructions.read(options.recovery):
         pipeline.act_by(orders)
+    prepare_for_many()
     with socket.socket(fileno=options.listener) as listener:
         asyncio.run(hub.serve(listener))
     pipeline.close()
+
+
+def refuse_ctl(_: Any) -> dict[str, Any]:
+    """Obey nobody where others than the job may know the token."""
+    return {
+        "error": "this job takes no ctl: anybody on its machines could send it. Its nodes need a"
+        " secret: give each the same --token-file or UNSTUCK_TOKEN"
+    }
+
+
+def prepare_for_many() -> None:
+    """Allow a connection for each of many nodes, and keep so many objects without looking at them.
+
+    A snapshot of 100,000 ranks is millions of objects without cycles: the collector would take
+    half of the time of a pass to find nothing.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 100)
 
 
 if __name__ == "__main__":

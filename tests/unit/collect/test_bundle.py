@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.collect import bundle
+from unstuck.collect import bundle, members
 from unstuck.errors import (
     BundleDamagedError,
     BundleNotFoundError,
     BundleSchemaError,
     BundleWriteError,
 )
+from unstuck.lab.simulate import draw, snapshot
 from unstuck.model.rank import Process, ProcessState, RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence, Culprit, Verdict
@@ -173,3 +174,22 @@ def test_later_schema_is_refused_even_if_its_shape_changed(incident: Path, name:
 
     with pytest.raises(BundleSchemaError, match=f"follows {later}"):
         bundle.read(incident)
+
+
+def test_large_job_lists_the_members_of_its_groups_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = snapshot(draw(3))
+    whole = bundle.write(tmp_path, large, None, about={})
+    monkeypatch.setattr(members, "MOST_LISTED", 100)
+    short = bundle.write(tmp_path, large, None, about={})
+
+    assert not (whole / "members.json").exists()
+    assert (short / "members.json").stat().st_size < 20_000
+    assert bundle.read(short).snapshot == bundle.read(whole).snapshot == large
+    assert '"ranks": []' in (short / "snapshot.json").read_text()
+
+    for damaged in (b'{"lists": [[0, 1]], "of_ranks": {}}', b'{"lists": [], "of_ranks": {}}', b"{"):
+        (short / "members.json").write_bytes(damaged)
+        with pytest.raises(BundleDamagedError):
+            bundle.read(short)

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_first_node_runs_the_hub_and_the_second_joins_it(port: int):
     assert (first.port, first.listener is not None) == (port, True)
     with served(first):
         second = find(job(1), None, {})
-    assert second == HubPlace("127.0.0.1", port, first.token, None)
+    assert second == HubPlace("127.0.0.1", port, first.token, None, may_act=False)
     close(first)
 
 
@@ -148,13 +149,12 @@ def test_refusal_of_the_system_is_the_worlds():
     assert "permission denied" in error.message
 
 
-def test_derived_token_is_equal_on_all_nodes_and_another_for_another_job():
-    assert hubplace._derived(job(0)) == hubplace._derived(job(1))
-    assert hubplace._derived(job(0)) != hubplace._derived(job(0, name="another"))
-    static = [
-        understand(["torchrun", "--nnodes=2", f"--node-rank={node}", "--master-addr=n0",
-                    f"--master-port={port}", "-m", "train"], {})
-        for node, port in ((0, 1), (1, 1), (0, 2))
-    ]  # fmt: skip
-    assert hubplace._derived(static[0]) == hubplace._derived(static[1])
-    assert hubplace._derived(static[0]) != hubplace._derived(static[2])
+def test_hub_may_act_only_with_a_secret(port: int, tmp_path: Path):
+    for env, file, may_act in (
+        ({}, None, False),
+        ({"UNSTUCK_TOKEN": "a secret of the nodes"}, None, True),
+        ({}, tmp_path / "token", True),
+    ):
+        place = find(job(), None, env, file)
+        assert place.may_act is may_act
+        close(place)

@@ -42,12 +42,13 @@ _LATE = 0.75
 _CHECK_KERNEL_EVERY = 0.3
 _PUBLISH_MANY_EVERY = 1.0
 """Finding the silent of 100,000 ranks takes some 30 ms, and frames arrive all the time."""
-_SHORT_PASS = 0.025
-_PAUSES = 9
+_SHORT_PASS = 0.005
+PAUSES = 9
 """A longer pass is followed by a pause of this many times what it takes, while all is well."""
 _PAUSES_WHEN_EAGER = 2
 """The same while some agent says that something is wrong there, or is not heard."""
 _EAGER_FOR = 3.0
+_LONGEST_QUESTION = 64 << 10
 _NEWLY_SILENT = 60.0
 _READ_AHEAD = 64 << 10
 _READ_WITHIN = 10.0
@@ -137,7 +138,7 @@ class Hub:
         return now - self._not_deserted > _DESERTED_AFTER
 
     async def _round(self) -> None:
-        """Judge when a frame arrived, and every quarter of a second: silence is news too."""
+        """Judge every quarter of a second, as silence is news too, and when news arrive."""
         began = self._clock.monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(JUDGE_EVERY):
@@ -153,19 +154,25 @@ class Hub:
             await asyncio.sleep(min(early, JUDGE_EVERY))
             return
         self._news.clear()
+        self._judge_now(now)
+        self._judged_at = self._clock.monotonic()
+        self._pass_took = self._judged_at - now
+
+    def _judge_now(self, now: float) -> None:
         for frame in self._inbox.take():
             self._hear(frame)
         self._judged = snapshot = self._membership.snapshot(now, self._clock.time())
         if snapshot.nodes:
             self._publish_liveness(snapshot, now)
             self._ask(self._judge(snapshot), now)
-        self._judged_at = self._clock.monotonic()
-        self._pass_took = self._judged_at - now
 
     def _judge_again_at(self, now: float) -> float:
         """Say when the next pass is due: passes over a large job may not take all of the time."""
-        pauses = _PAUSES_WHEN_EAGER if now - self._eager_at < _EAGER_FOR else _PAUSES
-        return self._judged_at + pauses * max(0.0, self._pass_took - _SHORT_PASS)
+        if now - self._eager_at < _EAGER_FOR:
+            pause = _PAUSES_WHEN_EAGER * max(0.0, self._pass_took - _SHORT_PASS)
+        else:
+            pause = max(JUDGE_EVERY, PAUSES * self._pass_took)
+        return self._judged_at + pause
 
     def _ask(self, requests: tuple[EvidenceRequest, ...], now: float) -> None:
         due = tuple(r for r in requests if now - self._asked.get(r, 0.0) > _ASK_AGAIN_AFTER)
@@ -235,7 +242,7 @@ class Hub:
     def _answer(self, question: wire.Question) -> wire.Answer:
         """Answer whatever arrives; a question must not end the connection of its node."""
         try:
-            asked = json.loads(question.text)
+            asked = json.loads(question.text[:_LONGEST_QUESTION])
             if "ctl" in asked:
                 found = self.ctl(asked["ctl"]) if self.ctl else {"error": "this hub takes no ctl"}
             elif "note" in asked:

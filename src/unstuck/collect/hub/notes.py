@@ -4,6 +4,8 @@ from typing import Any
 
 MOST_NOTES = 65_536
 LONGEST = 16 << 10
+MOST_BYTES = 64 << 20
+"""Of all notes together."""
 
 
 class Notes:
@@ -11,6 +13,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._notes: dict[str, str] = {}
+        self._size = 0
 
     def handle(self, request: Any) -> dict[str, Any]:
         """Carry out a request and return the value that holds afterwards.
@@ -33,13 +36,17 @@ class Notes:
             case {"set": str(key), "value": str(value)}:
                 return self._write(key, value)
             case {"delete": str(key)}:
-                self._notes.pop(key, None)
+                self._size -= len(key) + len(self._notes.pop(key)) if key in self._notes else 0
                 return {"value": None}
             case _:
                 return {"error": "a note is read with get, written with set and value, or deleted"}
 
     def _write(self, key: str, value: str) -> dict[str, Any]:
-        if len(key) + len(value) > LONGEST or len(self._notes) >= MOST_NOTES:
+        old = self._notes.get(key)
+        size = len(value) - len(old) if old is not None else len(key) + len(value)
+        full = self._size + size > MOST_BYTES or (old is None and len(self._notes) >= MOST_NOTES)
+        if full or len(key) + len(value) > LONGEST:
             return {"error": "too many notes, or the note is too long"}
         self._notes[key] = value
+        self._size += size
         return {"value": value}

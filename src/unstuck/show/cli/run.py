@@ -44,6 +44,11 @@ from unstuck.show.cli.options import config_option, duration
     callback=duration,
     help="Report every stall after this time, such as 10s, alive or not. [default: as learned]",
 )
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Secret of a multi-node job, on a shared file system; made if missing.",
+)
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print verdicts as JSON, one per line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -56,6 +61,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     on: tuple[str, ...],
     respawn: int,
     patience: float | None,
+    token_file: Path | None,
     config: Path | None,
     as_json: bool,
 ) -> int:
@@ -71,6 +77,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
 
     With --recover or --on, unstuck also acts on verdicts. It may then end the command with an
     exit code from 80 to 86 that tells a scheduler what to do next: see docs/recovery.md.
+    On several nodes that needs a secret: --token-file, or UNSTUCK_TOKEN on every node.
     """
     argv = command[1:] if command[:1] == ("--",) else command
     if not argv:
@@ -93,4 +100,5 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         policy=chosen,
         respawn=respawn,
         patience=patience,
+        token_file=token_file,
     )
