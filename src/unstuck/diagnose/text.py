@@ -37,6 +37,16 @@ def group_text(name: str, description: str) -> str:
     return f"group {name}" if description in _NO_DESCRIPTION else description
 
 
+def number_text(number: int) -> str:
+    """Write the number of an operation, ` #41`; nothing where only stacks were read.
+
+    Example:
+        >>> number_text(41), number_text(0)
+        (' #41', '')
+    """
+    return f" #{number}" if number else ""
+
+
 def numbers_text(numbers: Iterable[int]) -> str:
     """Compress numbers: runs as `a-b`, a few gaps as `except`, a long rest as a count.
 

@@ -103,8 +103,8 @@ _PHRASES: dict[type[d.Doing] | StrEnum, tuple[str, str]] = {
         "的 GPU 停止执行：在 {group} 中完成了 {completed:0} 个操作，其他 rank 完成了 {others} 个",
     ),
     d.Runs: (
-        "runs {operation} as #{number} of group {group}",
-        "在组 {group} 的第 {number} 号执行的是 {operation}",
+        "runs {operation}[ as #{number} of group {group}]",
+        "[在组 {group} 的第 {number} 号]执行的是 {operation}",
     ),
     d.InCall: ("is in {call}[ and has not called {skipped}]", "停在 {call}[，没有调用 {skipped}]"),
     d.Unanswered: (

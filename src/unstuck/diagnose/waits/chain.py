@@ -1,6 +1,6 @@
 """Operations and the chain of waiting, in words."""
 
-from unstuck.diagnose.text import ranks_text
+from unstuck.diagnose.text import number_text, ranks_text
 from unstuck.diagnose.waits.graph import WaitGraph
 from unstuck.model.rank import PointToPoint
 from unstuck.model.verdict import StuckOperation
@@ -54,7 +54,7 @@ def operation_text(graph: WaitGraph, node: int) -> str:
     recorded = recorded_operation(graph, node)
     size = len(graph.groups[head.group].members)
     name = recorded[0] if recorded else "collective"
-    return f"{name} #{head.number} of group {head.group[0]} ({size} ranks)"
+    return f"{name}{number_text(head.number)} of group {head.group[0]} ({size} ranks)"
 
 
 def _p2p_text(one: PointToPoint) -> str:

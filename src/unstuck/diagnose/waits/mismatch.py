@@ -10,7 +10,7 @@ from msgspec import structs
 from unstuck.diagnose.finding import Finding, culprit
 from unstuck.diagnose.majority import vote
 from unstuck.diagnose.stuck.left_loop import Left, explain_left, find_leavers, same_loops
-from unstuck.diagnose.text import ranks_text
+from unstuck.diagnose.text import number_text, ranks_text
 from unstuck.diagnose.waits.graph import WaitGraph
 from unstuck.diagnose.waits.operations import Group, GroupKey, find_operation
 from unstuck.diagnose.waits.sinks import ranks_behind
@@ -165,7 +165,7 @@ def _accuse(
     node = _node(graph, group, number)
     waiting = tuple(graph.waiters(node))
     seconds = max(states[rank].stalled_for for rank in waiting)
-    named = f"#{number} of group {group.key[0]}"
+    named = f"{number_text(number)} of group {group.key[0]}".strip()
     accused = {rank: str(side) for side, ranks in voted.odd for rank in ranks}
     return Finding(
         cause=Cause.COLLECTIVE_MISMATCH,
@@ -216,7 +216,7 @@ def _uneven(
     """Say that ranks have left the loop that the others are still in."""
     node = _node(graph, group, number)
     waiting = tuple(graph.waiters(node))
-    named = f"#{number} of group {group.key[0]}"
+    named = f"{number_text(number)} of group {group.key[0]}".strip()
     runs = {rank: str(side) for side, ranks in ordered for rank in ranks}
     finding = explain_left(
         graph.job, left, {rank: Runs(runs[rank], number, group.key[0]) for rank in left.ranks}

@@ -30,7 +30,7 @@ from unstuck.diagnose.stuck.left_loop import (
     has_left_everything,
     merge_left,
 )
-from unstuck.diagnose.text import ranks_text, seconds_text
+from unstuck.diagnose.text import number_text, ranks_text, seconds_text
 from unstuck.diagnose.thresholds import (
     FLOOR,
     FOUND_TOGETHER,
@@ -359,8 +359,9 @@ def _explain_group(job: Job, sink: Sink) -> Finding:
 def operation_phrase(stuck: StuckOperation) -> str:
     """Write the stuck operation: `all_reduce #41 of group 0 (4 ranks)`."""
     if stuck.op in ("send", "recv"):
-        return f"{stuck.op} #{stuck.number} of group {stuck.group}"
-    return f"{stuck.op} #{stuck.number} of group {stuck.group} ({stuck.group_size} ranks)"
+        return f"{stuck.op}{number_text(stuck.number)} of group {stuck.group}"
+    number = number_text(stuck.number)
+    return f"{stuck.op}{number} of group {stuck.group} ({stuck.group_size} ranks)"
 
 
 def _complete(job: Job, sink: Sink, finding: Finding) -> Finding:

@@ -11,6 +11,7 @@ Where a branch becomes thin, there is the rank that does something else.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from unstuck.console import clean
 from unstuck.diagnose.text import numbers_text
 from unstuck.model.rank import CodeLine
 
@@ -110,7 +111,7 @@ def _words(branch: Branch, above: tuple[int, ...] | None) -> str:
     line = branch.line
     file = line.file.rsplit("/", 1)[-1]
     at = f"{file}:{line.line}" if line.line else file
-    call = f"{line.function} ({at})"
+    call = clean(f"{line.function} ({at})")
     if branch.ranks == above:
         return call
     return f"[{len(branch.ranks)}: {numbers_text(branch.ranks)}]  {call}"

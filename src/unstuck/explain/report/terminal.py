@@ -241,7 +241,8 @@ class Block:
             return self.row("waits", "dim", f"{who}{since}") + self._chain()
         name = self.clean(group_text(stuck.group, stuck.description))
         op = stuck.op.rsplit(":", 1)[-1]
-        text = f"{who} in {op} number {stuck.number} of {name} ({stuck.group_size} ranks)"
+        number = f" number {stuck.number}" if stuck.number else ""
+        text = f"{who} in {op}{number} of {name} ({stuck.group_size} ranks)"
         lines = self.row("waits", "dim", text)
         details = [part for part in (numbers.size(stuck), since.removeprefix(", ")) if part]
         line = "; ".join(details)

@@ -1,0 +1,1 @@
+"""A job that was not started by us, looked at from outside: its processes, stacks and sleep."""
