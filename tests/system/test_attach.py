@@ -94,8 +94,7 @@ def test_a_job_that_hangs_and_was_not_prepared_is_explained(start: Start) -> Non
     assert [(one["rank"], one["function"]) for one in verdict["culprits"]] == [(1, "load")]
     assert verdict["victims"] == [0]
     assert verdict["stuck"]["op"] == "all_reduce"
-    trees = found["attached"]["stacks"]
-    assert sorted(rank for tree in trees for rank in tree["ranks"]) == [0, 1]
+    assert found["attached"]["stacks"]["count"] == 2
 
     bare = _without_home_and_anywhere_to_write(launcher)
     assert bare.returncode == 1, bare.stderr

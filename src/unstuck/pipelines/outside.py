@@ -16,7 +16,7 @@ from unstuck.diagnose.text import moment, ranks_text, seconds_text
 from unstuck.diagnose.thresholds import GRACE, START_UP
 from unstuck.explain.advice.advice import advise
 from unstuck.model.controls import Controls
-from unstuck.model.rank import CodeLine, Phase, Process, ProcessState, RankState
+from unstuck.model.rank import Phase, Process, ProcessState, RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence, Evidence, Role, Verdict
 from unstuck.observe.outside import dump_files
@@ -38,7 +38,6 @@ class Seen(Struct, frozen=True):
     host: str
     job: str
     ranks: tuple[RankState, ...]
-    stacks: dict[int, tuple[CodeLine, ...]]
     calls: dict[int, Call | None]
     moved: tuple[int, ...]
     """Ranks whose main thread went on while they were looked at."""
@@ -54,10 +53,14 @@ class Attached(Struct, frozen=True):
     verdict: Verdict | None
     moves: bool
     ranks: tuple[RankState, ...]
-    stacks: dict[int, tuple[CodeLine, ...]]
     unseen: tuple[str, ...]
     """What could not be seen, and what would show it."""
     seconds: float
+
+    @property
+    def is_blind(self) -> bool:
+        """Tell whether not a single stack could be read."""
+        return not any(state.stack for state in self.ranks)
 
 
 class Watch:
@@ -81,7 +84,6 @@ class Watch:
             host=host_name(),
             job=self._processes[0].job,
             ranks=(*states, *gone),
-            stacks=self._looks.stacks(),
             calls=self._looks.calls(),
             moved=tuple(one.process.rank for one in self._looks.watched if one.moved),
             problems=tuple(_problems(self._looks)),
@@ -104,7 +106,7 @@ def judge(
         lasted = clock.monotonic() - began
         answer = _answer(parts, patience, clock.time(), lasted)
         over = lasted + BETWEEN > (1.25 * patience + GRACE if patience else LONGEST)
-        if answer.verdict or answer.moves or over or not answer.stacks:
+        if answer.verdict or answer.moves or over or answer.is_blind:
             return answer
 
 
@@ -127,7 +129,6 @@ def _answer(parts: Sequence[Seen], patience: float, now: float, lasted: float) -
         verdict=advise(found) if found else None,
         moves=moves,
         ranks=snapshot.ranks,
-        stacks={rank: stack for part in parts for rank, stack in part.stacks.items()},
         unseen=tuple(_unseen(parts, snapshot, patience, counted=counted, moves=moves)),
         seconds=round(lasted, 1),
     )

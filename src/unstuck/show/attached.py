@@ -4,14 +4,18 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+import msgspec
 from rich.text import Text
 
 from unstuck.console import clean
 from unstuck.diagnose.text import ranks_text, seconds_text
-from unstuck.explain.report import machine, stack_tree
+from unstuck.explain.report import machine
 from unstuck.explain.report.screen import screen
+from unstuck.explain.report.stack_lines import draw
 from unstuck.explain.report.terminal import paint, render_for
+from unstuck.explain.view.stack_tree import merge_stacks
 from unstuck.model.rank import ProcessState, RankState
+from unstuck.model.snapshot import Snapshot
 from unstuck.pipelines.outside import Attached
 
 _MOST_PLACES = 8
@@ -37,7 +41,7 @@ def render(stream: TextIO, found: Attached, *, stacks: bool = False) -> str:
     if found.verdict is None:
         lines += _places(found, width)
     if stacks:
-        drawn = stack_tree.lines(stack_tree.merge(found.stacks), unicode=utf8)
+        drawn = draw(merge_stacks(Snapshot(0.0, ranks=found.ranks)), unicode=utf8)
         lines += [Text(), *map(Text, drawn)]
     text = paint(lines, colour=shown.colour, ascii_only=not utf8)
     if found.verdict is not None:
@@ -56,7 +60,7 @@ def as_json(found: Attached, *, stacks: bool = False) -> dict[str, Any]:
         "unseen": list(found.unseen),
     }
     if stacks:
-        about["stacks"] = [_branch(one) for one in stack_tree.merge(found.stacks)]
+        about["stacks"] = msgspec.to_builtins(merge_stacks(Snapshot(0.0, ranks=found.ranks)))
     return {**machine.plain(found.verdict), "attached": about}
 
 
@@ -74,16 +78,6 @@ def _rank(state: RankState) -> dict[str, Any]:
         "line": user.line if user else 0,
         "function": user.function if user else "",
         "unobserved": state.unobserved,
-    }
-
-
-def _branch(one: stack_tree.Branch) -> dict[str, Any]:
-    return {
-        "function": one.line.function,
-        "file": one.line.file,
-        "line": one.line.line,
-        "ranks": list(one.ranks),
-        "calls": [_branch(below) for below in one.below],
     }
 
 

@@ -37,8 +37,7 @@ def seen(
     found: dict[int, Call | None], seconds: float, moved: tuple[int, ...] = (), **lines: int
 ) -> Seen:
     states = tuple(state(r, call, seconds, lines.get(f"r{r}", 20)) for r, call in found.items())
-    stacks = {one.rank: one.stack for one in states}
-    return Seen("a", "a:1", states, stacks, found, moved)
+    return Seen("a", "a:1", states, found, moved)
 
 
 def attach(part: Seen, patience: float = 0.0):

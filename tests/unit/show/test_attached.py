@@ -19,7 +19,7 @@ def found(*, moves: bool = False) -> Attached:
         RankState(2, "a", Process(0, ProcessState.GONE)),
         RankState(3, "", Process(0), unobserved="it is on a machine that was not looked at"),
     )
-    return Attached("a:1", None, moves, ranks, {0: (ODD,)}, (LONG,), 2.0)
+    return Attached("a:1", None, moves, ranks, (LONG,), 2.0)
 
 
 def test_without_a_verdict_it_says_where_every_rank_is() -> None:

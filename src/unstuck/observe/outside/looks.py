@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from unstuck.model.neighbour import HostWait, KernelWait, kernel_wait
-from unstuck.model.rank import CodeLine, Phase, Process, ProcessState, RankState
+from unstuck.model.rank import Phase, Process, ProcessState, RankState
 from unstuck.observe.node import source_text
 from unstuck.observe.node.loops import loops_around, route_to
 from unstuck.observe.node.pace import places_of
@@ -98,11 +98,6 @@ class Looks:
         """Return the ranks whose stacks could not be read, with the reason."""
         return {one.process.rank: s for one in self.watched if (s := one.last.stacks).problem}
 
-    def stacks(self) -> dict[int, tuple[CodeLine, ...]]:
-        """Return the whole stack of every main thread that was read."""
-        found = {one.process.rank: one.last.main(one.process.pid).frames for one in self.watched}
-        return {rank: frames for rank, frames in found.items() if frames}
-
     def calls(self) -> dict[int, Call | None]:
         """Return the operation that each rank is in."""
         return {one.process.rank: one.call for one in self.watched}
@@ -150,7 +145,7 @@ class Looks:
             stack=stack,
             loops=loops_around((f.file, f.line) for f in main.frames),
             route=route_to(main.frames),
-            threads=(_threads_text(last.stacks),) if last.stacks.threads else (),
+            threads=_threads_text(last.stacks, process.pid),
             stack_age=0.0,
             waiting=one.waiting.look(time.monotonic()) if _lives(last) else HostWait(),
             gil_held=_gil_held(one),
@@ -254,12 +249,13 @@ def _gil_held(one: Watched) -> bool:
     return held and not one.moved and one.last.state is ProcessState.SLEEPING
 
 
-def _threads_text(stacks: Stacks) -> str:
-    """Write the stacks in the form of faulthandler."""
-    return "\n".join(
+def _threads_text(stacks: Stacks, pid: int) -> tuple[str, ...]:
+    """Write the stacks in the form of faulthandler, that of the main thread first."""
+    ordered = sorted(stacks.threads, key=lambda one: one.id != pid)
+    return tuple(
         f"Thread 0x{one.id:016x} (most recent call first):\n"
         + "".join(f'  File "{f.file}", line {f.line} in {f.function}\n' for f in one.frames)
-        for one in stacks.threads
+        for one in ordered
     )
 
 

@@ -134,7 +134,7 @@ def _described(name: str, ranks: Sequence[RankProcess]) -> str:
 
 def _refuse_if_blind(one: Attached) -> None:
     """Where not a single stack could be read, the answer is no answer."""
-    if one.stacks or one.verdict:
+    if one.verdict or not one.is_blind:
         return
     first = next(iter(one.unseen), "no stack could be read")
     text, _, hint = first.partition("; ")

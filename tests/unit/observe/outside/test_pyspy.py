@@ -61,9 +61,7 @@ def test_a_stopped_process_can_be_read_too(tmp_path: Path) -> None:
         assert stat.state == "T"
 
 
-@pytest.mark.parametrize(
-    ("given", "group"), [("1", "default"), ("1, group=2", "given"), ("*[0] * 99", "given")]
-)
+@pytest.mark.parametrize(("given", "group"), [("1", "default"), ("1, group=2", "given")])
 def test_whether_a_group_was_given_is_read_from_the_call(
     tmp_path: Path, given: str, group: str
 ) -> None:
@@ -71,15 +69,13 @@ def test_whether_a_group_was_given_is_read_from_the_call(
     (tmp_path / "c10d_logger.py").write_text(LOGGER)
     prelude = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
     prelude += "import distributed_c10d, c10d_logger\n"
-    prelude += "call = c10d_logger.wrap(lambda *a, **k: distributed_c10d.all_reduce(1))\n"
-    prelude += "call = c10d_logger.wrap(distributed_c10d.all_reduce)\n" * ("*" not in given)
+    prelude += "call = c10d_logger.wrap(distributed_c10d.all_reduce)\n"
     with child(tmp_path / "rank", prelude) as rank:
         rank.tell(f"call({given})")
         main = until(lambda: _main(rank.pid, "all_reduce"))
-    assert main is not None
 
-    expected = {"group": "filled in"} if "*" in given else {"group": group}
-    assert expected["group"] in main.arguments["group"]
+    assert main is not None
+    assert main.arguments["group"] == group
 
 
 def test_a_process_that_has_ended_is_said_to_have(tmp_path: Path) -> None:

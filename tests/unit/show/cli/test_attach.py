@@ -98,4 +98,4 @@ def _seen(rank: int, host: str, call: Call | None) -> Seen:
         phase=Phase.RUN, stalled_for=900.0, in_flight=call is not None,
         groups=calls.progress(call, (0, 1), 900.0), stack=stack, stack_age=0.0,
     )  # fmt: skip
-    return Seen(host, "a:1", (state,), {rank: stack}, {rank: call}, ())
+    return Seen(host, "a:1", (state,), {rank: call}, ())
