@@ -21,6 +21,7 @@ COMMANDS = {
     "incidents": "List what went wrong in a run.",
     "dump": "Store a running job as it is now, with the stacks of its ranks.",
     "attach": "Look into a job that hangs now and was not started with unstuck.",
+    "doctor": "Check this machine, or a launch command, before the job runs.",
     "diagnose": "Diagnose a stored incident, or dumps written by PyTorch.",
     "explain": "Explain what went wrong, from the logs of a job.",
     "timeouts": "Show the timeouts of a job: which have no effect, which conflict.",
