@@ -19,10 +19,10 @@ from unstuck.model.controls import Controls
 from unstuck.model.rank import Phase, Process, ProcessState, RankState
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence, Evidence, Role, Verdict
-from unstuck.observe.outside import dump_files
+from unstuck.observe.outside import dump_files, nccl_ras
 from unstuck.observe.outside.calls import DEFAULT, Call
 from unstuck.observe.outside.looks import Looks, host_name
-from unstuck.observe.outside.rank_processes import RankProcess
+from unstuck.observe.outside.rank_processes import RankProcess, uses_nccl
 
 BETWEEN = 1.0
 """Seconds between two looks."""
@@ -44,6 +44,8 @@ class Seen(Struct, frozen=True):
     problems: tuple[str, ...] = ()
     counted: bool = False
     """The flight recorder's counters are among it."""
+    by_nccl: tuple[str, ...] = ()
+    """What NCCL says of it."""
 
 
 class Attached(Struct, frozen=True):
@@ -88,6 +90,7 @@ class Watch:
             moved=tuple(one.process.rank for one in self._looks.watched if one.moved),
             problems=tuple(_problems(self._looks)),
             counted=states != looked,
+            by_nccl=_account_of(self._processes),
         )
 
 
@@ -123,6 +126,11 @@ def _answer(parts: Sequence[Seen], patience: float, now: float, lasted: float) -
         found = _cannot_tell(seen, calls, now)
     if found is not None and not counted:
         found = _qualified(found)
+    if found is not None:
+        said = dict.fromkeys(line for part in parts for line in part.by_nccl)
+        found = replace(
+            found, evidence=found.evidence + tuple(Evidence("NCCL RAS", line) for line in said)
+        )
     moves = found is None and bool(seen) and moved >= {state.rank for state in seen}
     return Attached(
         job=parts[0].job,
@@ -132,6 +140,17 @@ def _answer(parts: Sequence[Seen], patience: float, now: float, lasted: float) -
         unseen=tuple(_unseen(parts, snapshot, patience, counted=counted, moves=moves)),
         seconds=round(lasted, 1),
     )
+
+
+def _account_of(processes: Sequence[RankProcess]) -> tuple[str, ...]:
+    """Ask NCCL, if the job has any of it: an answer may take some seconds."""
+    if not any(uses_nccl(one.pid) for one in processes):
+        return ()
+    try:
+        account = nccl_ras.read(*processes[0].ras)
+    except nccl_ras.RasError as error:
+        return (f"gives no account: {error}",)
+    return tuple(nccl_ras.told(account, {one.pid: one.rank for one in processes}))
 
 
 def snapshot_of(parts: Sequence[Seen], patience: float, now: float) -> Snapshot:

@@ -27,6 +27,8 @@ from unstuck.model.rehearsal import RankReport, ReduceResult
 FOLDER = "UNSTUCK_REHEARSAL"
 """Variable that says where the reports of this machine's ranks go."""
 ALL = "all.json"
+UNTIL = "until"
+"""File with the moment, by this machine's monotonic clock, at which nobody listens any more."""
 LIMIT = 18.0
 """Seconds after which a rank gives up, whatever it waits for."""
 GATHER = 4.0
@@ -45,6 +47,7 @@ class Rank:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._folder = Path(os.environ[FOLDER])
+        self._until = min(self._began + LIMIT, _until(self._folder) - GATHER)
         host = socket.gethostname()
         self.report = RankReport(
             rank=int(os.environ.get("RANK", "0")),
@@ -62,7 +65,8 @@ class Rank:
         self.write()
         threading.Thread(target=self._work, daemon=True).start()
         if not self._done.wait(self._left()):
-            self.report.problems.append(f"{self._doing}: gave up after {LIMIT:.0f} s")
+            lasted = time.monotonic() - self._began
+            self.report.problems.append(f"{self._doing}: gave up after {lasted:.0f} s")
         self.write()
         gathering = threading.Thread(target=self._gather, daemon=True)
         gathering.start()
@@ -218,7 +222,7 @@ class Rank:
         self._store.set("doctor/read", b"1")
 
     def _left(self) -> float:
-        return max(0.0, LIMIT - (time.monotonic() - self._began))
+        return max(0.0, self._until - time.monotonic())
 
     def _address(self) -> str:
         """Return the address that gloo would give to the others."""
@@ -240,6 +244,12 @@ def _client() -> Any:
     store = importlib.import_module("torch.distributed").TCPStore
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return store(host, port, is_master=False, timeout=timedelta(seconds=3))
+
+
+def _until(folder: Path) -> float:
+    with contextlib.suppress(OSError, ValueError):
+        return float((folder / UNTIL).read_text())
+    return float("inf")
 
 
 def _towards(host: str) -> str:

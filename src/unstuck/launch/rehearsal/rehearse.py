@@ -18,7 +18,7 @@ from unstuck.errors import UsageError, WorldError
 from unstuck.launch import command as launch
 from unstuck.launch.leftovers import MARK, end_all
 from unstuck.launch.rehearsal import rated
-from unstuck.launch.rehearsal.program import ALL, FOLDER
+from unstuck.launch.rehearsal.program import ALL, FOLDER, UNTIL
 from unstuck.model.health import Check, Rating
 from unstuck.model.rehearsal import RankReport
 from unstuck.observe.timeouts.launch_options import python_script, split, torchrun_arguments
@@ -27,6 +27,8 @@ WITHIN = 28.0
 """Seconds for all of it, imports of torch included."""
 _PROGRAM = "unstuck.launch.rehearsal.program"
 _TAIL = 3
+_ENDS_WITHIN = 2.0
+"""Seconds for the ranks and the launcher to end."""
 _REACH_WITHIN = 3.0
 
 
@@ -77,6 +79,7 @@ def rehearse(
     command = rehearsed(argv)
     mark = f"doctor-{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory(prefix="unstuck-doctor-") as folder:
+        (Path(folder) / UNTIL).write_text(str(began + within - _ENDS_WITHIN))
         own = {**env, FOLDER: folder, MARK: mark, "OMP_NUM_THREADS": "1"}
         said = _run(command, own, Path(folder), mark, within)
         reports, whole = _read(Path(folder))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from unstuck.errors import UserError
 from unstuck.observe.node.process import procfs
+from unstuck.observe.outside import nccl_ras
 
 _VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
@@ -29,7 +30,8 @@ _VARIABLES = (
 _ENDPOINT = ("MASTER_ADDR", "MASTER_PORT")
 _IDS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "RAY_JOB_ID")
 _NO_ID = ("", "none", "default")
-_GROUP_THREADS = ("gloo_", "pt_gloo", "pt_nccl", "nccl", "NCCL")
+_NCCL_THREADS = ("pt_nccl", "nccl", "NCCL")
+_GROUP_THREADS = ("gloo_", "pt_gloo", *_NCCL_THREADS)
 
 
 class RankProcess(Struct, frozen=True):
@@ -47,6 +49,8 @@ class RankProcess(Struct, frozen=True):
     """What the job may be called on the command line: the run's id, the scheduler's number."""
     dump: str = ""
     """The file into which torch would write this rank's flight recorder."""
+    ras: tuple[str, int] = ("localhost", nccl_ras.PORT)
+    """Where NCCL would give account of the job."""
     watched_in: str = ""
     """The live directory, where `unstuck run` watches this job."""
     by_torch: bool = False
@@ -80,6 +84,11 @@ def find(pids: Iterable[int] = (), job: str = "") -> dict[str, list[RankProcess]
 def in_group(pid: int) -> bool:
     """Tell whether a process has threads of gloo or NCCL: it has joined a process group."""
     return any(name.startswith(_GROUP_THREADS) for name in _thread_names(pid))
+
+
+def uses_nccl(pid: int) -> bool:
+    """Tell whether a process has threads of NCCL."""
+    return any(name.startswith(_NCCL_THREADS) for name in _thread_names(pid))
 
 
 def _parents() -> dict[int, int]:
@@ -130,6 +139,7 @@ def _named(pid: int) -> RankProcess | None:
         ids=ids,
         dump=_dump_file(env, env[rank]),
         by_torch=rank == "RANK",
+        ras=nccl_ras.address(env),
         watched_in=env.get("UNSTUCK_LIVE_DIR", ""),
     )
 
