@@ -30,15 +30,16 @@ ALL = "all.json"
 UNTIL = "until"
 """File with the moment, by this machine's monotonic clock, at which nobody listens any more."""
 LIMIT = 18.0
-"""Seconds after which a rank gives up, whatever it waits for."""
+"""Seconds after which a rank gives up, whatever it waits for, if it was not told when."""
 GATHER = 4.0
 """Seconds that the first rank then has to hear what the others found."""
 _MEET_WITHIN = 8.0
 _ROUND_WITHIN = 7.0
 _REDUCE_WITHIN = 5
 _MOST_PAIRS = 64
-_ELEMENTS = 1 << 20
-_TRIES = 3
+_ELEMENTS = 1 << 18
+"""1 MB."""
+_TRIES = 2
 
 
 class Rank:
@@ -47,7 +48,7 @@ class Rank:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._folder = Path(os.environ[FOLDER])
-        self._until = min(self._began + LIMIT, _until(self._folder) - GATHER)
+        self._until = _until(self._folder, self._began + LIMIT + GATHER) - GATHER
         host = socket.gethostname()
         self.report = RankReport(
             rank=int(os.environ.get("RANK", "0")),
@@ -246,10 +247,10 @@ def _client() -> Any:
     return store(host, port, is_master=False, timeout=timedelta(seconds=3))
 
 
-def _until(folder: Path) -> float:
+def _until(folder: Path, usual: float) -> float:
     with contextlib.suppress(OSError, ValueError):
         return float((folder / UNTIL).read_text())
-    return float("inf")
+    return usual
 
 
 def _towards(host: str) -> str:

@@ -174,7 +174,7 @@ def _reduces(reports: Sequence[RankReport]) -> list[Check]:
     found: list[Check] = []
     for size in sorted(times):
         seconds = [one for one, _ in times[size]]
-        text = f"{_ms(max(seconds))} for 4 MB among {size} ranks"
+        text = f"{_ms(max(seconds))} for 1 MB among {size} ranks"
         if len(seconds) < expected:
             lost = {r.rank for r in reports} - {r.rank for _, r in times[size]}
             text += f"; {ranks_text(lost)} did not come to its end"
