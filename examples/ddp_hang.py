@@ -1,38 +1,37 @@
-"""A training that hangs: at step 60 rank 2 waits for a shard that nobody writes.
+"""A training that hangs: rank 2 has fewer batches than the others.
 
-Run it under unstuck to see the verdict:
+At step 20, rank 1 uploads its checkpoint to a slow storage, which holds the others up for some
+seconds: unstuck mentions it and stays calm. At step 60, rank 2 runs out of data and leaves the loop,
+and the others wait for its gradients for ever. Run it under unstuck to see both:
 
     unstuck run torchrun --standalone --nproc-per-node 4 examples/ddp_hang.py
 """
 
-import os
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS = 600
-STEPS_PER_SHARD = 60
-RANK_WITHOUT_DATA = 2
-SHARDS = Path("data/shards")
+BATCHES = {2: 60}
+"""Of the rank whose shards hold fewer samples."""
+USUAL_BATCHES = 600
+CHECKPOINT_STEP, UPLOADING_RANK = 20, 1
 
 
-def wait_for_more_data(shard: Path) -> None:
-    """Wait until the preprocessing job has written the next shard."""
-    while not os.path.exists(shard):  # noqa: PTH110 - typical training code
-        time.sleep(1)
+def load_batches(rank: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of noisy linear data; reading one takes a tenth of a second."""
+    for _ in range(BATCHES.get(rank, USUAL_BATCHES)):
+        time.sleep(0.1)
+        x = torch.randn(64, 32)
+        yield x, x.sum(dim=1, keepdim=True) + 0.1 * torch.randn(64, 1)
 
 
-def load_batch(step: int, rank: int) -> tuple[Tensor, Tensor]:
-    """Return a batch of noisy linear data; reading it takes a tenth of a second."""
-    if step > 0 and step % STEPS_PER_SHARD == 0 and rank == RANK_WITHOUT_DATA:
-        wait_for_more_data(SHARDS / f"rank{rank}-shard{step // STEPS_PER_SHARD}.pt")
-    time.sleep(0.1)
-    x = torch.randn(64, 32)
-    return x, x.sum(dim=1, keepdim=True) + 0.1 * torch.randn(64, 1)
+def upload_checkpoint() -> None:
+    """Wait for a storage that takes its time."""
+    time.sleep(6)
 
 
 def train(rank: int) -> None:
@@ -42,14 +41,16 @@ def train(rank: int) -> None:
         nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1)),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
-    for step in range(STEPS):
-        x, y = load_batch(step, rank)
+    for step, (x, y) in enumerate(load_batches(rank)):
         loss = nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if rank == 0 and step % 10 == 0:
             print(f"step {step:3}  loss {loss.item():.3f}", flush=True)
+        if step == CHECKPOINT_STEP and rank == UPLOADING_RANK:
+            upload_checkpoint()
+    dist.barrier()
 
 
 def main() -> None:
