@@ -462,3 +462,9 @@ def test_it_is_over_when_the_rank_keeps_up():
     assert not is_over(verdict, job(4).snapshot())
     half = msgspec.structs.replace(SLOW, own=0.16)
     assert not is_over(verdict, moving().change(2, tempo=half).snapshot())
+
+
+def test_chance_decides_who_lacks_a_core_where_many_share_a_few():
+    scene = slightly_slow(delayed=0.34)
+    others = tuple(OtherProcess(700 + n, "python", 0.1) for n in range(8))
+    assert silent(scene.node("host0", pressure=Pressure(cpu=0.95, others=others)))
