@@ -1,8 +1,8 @@
 """A training that hangs: rank 2 has fewer batches than the others.
 
 At step 20, rank 1 uploads its checkpoint to a slow storage, which holds the others up for some
-seconds: unstuck mentions it and stays calm. At step 60, rank 2 runs out of data and leaves the loop,
-and the others wait for its gradients for ever. Run it under unstuck to see both:
+seconds: unstuck mentions it and stays calm. At step 60, rank 2 runs out of data and leaves the
+loop, and the others wait for its gradients for ever. Run it under unstuck to see both:
 
     unstuck run torchrun --standalone --nproc-per-node 4 examples/ddp_hang.py
 """
