@@ -93,15 +93,22 @@ def left_in_order(state: RankState) -> bool:
 
 
 def _was_dismissed(death: Death) -> bool:
-    """Tell whether a process was ended from outside after it had given all of its groups up.
+    """Tell whether a process was ended from outside when it had nothing to do any more.
 
     Ray ends its workers so when the training is over: by a signal, or without Python's own end.
     """
     state = death.state
-    done = state.left_for is not None and state.failure is None and state.exit_asked is None
-    if not done or state.phase != Phase.RUN or state.process.oom_kills:
+    done = state.left_for is not None or _runs_no_script(state)
+    if not done or state.failure is not None or state.exit_asked is not None:
+        return False
+    if state.phase != Phase.RUN or state.process.oom_kills:
         return False
     return death.signal in (0, signal.SIGTERM, signal.SIGKILL)
+
+
+def _runs_no_script(state: RankState) -> bool:
+    """Tell whether the main thread was back in the library that had called the script's code."""
+    return bool(state.stack) and not state.in_flight and not any(line.user for line in state.stack)
 
 
 def exit_code(state: RankState) -> int | None:

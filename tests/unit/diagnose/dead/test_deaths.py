@@ -3,7 +3,7 @@
 import pytest
 
 from scenes import CLOSED, TIMED_OUT, Scene, culprits, job, silent, user, verdict_of
-from unstuck.model.rank import Operation, PointToPoint
+from unstuck.model.rank import CodeLine, Operation, PointToPoint
 from unstuck.model.verdict import Cause, Confidence
 
 
@@ -521,6 +521,15 @@ def dismissed(code: int) -> Scene:
 @pytest.mark.parametrize("code", [-9, -15, 1])
 def test_workers_that_are_ended_when_all_are_done_did_not_crash(code: int) -> None:
     assert silent(dismissed(code))
+
+
+def test_workers_that_have_returned_to_their_library_are_done_too() -> None:
+    loop = CodeLine("site-packages/ray/_private/worker.py", 980, "main_loop")
+    scene = dismissed(1)
+    for rank in range(3):
+        scene.change(rank, left_for=None, stack=(loop,))
+    assert silent(scene)
+    assert not silent(scene.change(0, stack=(loop, user("step()", 12))))
 
 
 @pytest.mark.parametrize(
