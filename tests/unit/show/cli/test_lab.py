@@ -13,6 +13,7 @@ import pytest
 from unstuck.lab.crew import Task
 from unstuck.lab.results import Results
 from unstuck.lab.run import Blamed, Run
+from unstuck.lab.scenario import Scenario
 from unstuck.show.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
@@ -102,6 +103,36 @@ def test_without_torch_it_says_what_to_install(
 
     assert main(["lab", "run", "sigkill"]) == 3
     assert "torch is not installed" in capsys.readouterr().err
+
+
+def test_the_second_lab_runs_its_jobs_in_their_own_environment_for_hours(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: dict[str, Any]
+) -> None:
+    def run_for(
+        hours: float, jobs: list[Scenario], audience: Any, results: Results, *_: Any
+    ) -> None:
+        assert {each.python for each in jobs} == {str(tmp_path / "python")}
+        results.add(Run(jobs[0].name, 1, exit_code=0, watched=hours * 3600))
+
+    monkeypatch.setattr("unstuck.lab.libraries.prepare", lambda home: str(tmp_path / "python"))
+    monkeypatch.setattr("unstuck.lab.session.run_for", run_for)
+
+    assert main(["lab", "run", "--world", "--hours", "4", "light*"]) == 0
+    assert "false alarms: 0 in 4.00 healthy hours" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--hours", "4"], "--hours needs --world"),
+        (["--world", "--scenarios", "mine.toml"], "exclude each other"),
+    ],
+)
+def test_options_of_the_two_labs_are_not_mixed(
+    capsys: Capture, options: list[str], complaint: str
+) -> None:
+    assert main(["lab", "run", *options]) == 2
+    assert complaint in capsys.readouterr().err
 
 
 def test_a_shell_completes_the_names(tmp_path: Path) -> None:
