@@ -70,6 +70,8 @@ class Relay:
         self.passes = asyncio.Event()
         self.passes.set()
         self.port = 0
+        self.adds = b""
+        """What it slips in before the hub's next message."""
         self.writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,11 +80,17 @@ class Relay:
         there = await asyncio.open_connection("127.0.0.1", self._hub)
         self.writers.append(there[1])
         with contextlib.suppress(OSError):
-            await asyncio.gather(self._pass(reader, there[1]), self._pass(there[0], writer))
+            await asyncio.gather(
+                self._pass(reader, there[1]), self._pass(there[0], writer, tampers=True)
+            )
 
-    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, tampers: bool = False
+    ) -> None:
         while data := await source.read(1 << 16):
             await self.passes.wait()
+            if tampers:
+                data, self.adds = self.adds + data, b""
             target.write(data)
         target.close()
 
@@ -140,6 +148,27 @@ def test_agent_that_was_cut_off_tells_its_story_when_it_is_back(
 
     run_fast(story())
     assert (tmp_path / "story").read_text().count("\n") >= 2
+
+
+def test_order_that_a_relay_adds_is_not_obeyed_and_the_agent_connects_again(
+    capsys: pytest.CaptureFixture[str],
+):
+    async def story() -> None:
+        node = Node()
+        async with serving() as hub, relay(hub.port) as between:
+            uplink = Near(node, between.port)
+            async with talking(node, uplink):
+                await hub.until(lambda s: s.ranks)
+                first = uplink._session
+                between.adds = wire.encode(wire.Do(Order(1, Act.STOP, code=82)))
+                await hub.until(lambda _: uplink._session not in (None, first))
+                seen = len(hub.snapshots)
+                await hub.until(lambda _: len(hub.snapshots) > seen + 1)
+        assert node.orders == []
+
+    run_fast(story())
+    said = capsys.readouterr().err
+    assert said.count("gave up a connection to the hub: a message was changed") == 1
 
 
 @pytest.mark.parametrize("lease", [0.0, 1.0])
