@@ -91,11 +91,12 @@ ORDINARY = [
 ]
 
 
-def test_no_thread_gets_a_wrong_answer():
+def test_no_thread_whose_cause_is_established_gets_a_wrong_answer():
     scored = run(THREADS)
-    assert len(scored) == 51
-    assert [one.name for one in scored if one.mark in {"wrong", "false alarm", "cannot tell"}] == []
-    assert share(scored) >= 0.74
+    assert len(scored) == 64
+    sure = [one for one in scored if one.kind != "inferred"]
+    assert [one.name for one in sure if one.mark in {"wrong", "false alarm", "cannot tell"}] == []
+    assert share(scored) >= 0.77
 
 
 def test_ordinary_output_around_a_thread_changes_no_answer():
