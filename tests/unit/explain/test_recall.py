@@ -1,6 +1,5 @@
 """A verdict on a watched job is joined with the records that belong to it, and their advice."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ SHM = (
     "DataLoader worker (pid 4711) is killed by signal: Bus error. It is possible that "
     "dataloader's workers are out of shared memory. Please try to raise your shared memory limit."
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh_knowledge() -> Iterator[None]:
-    recall.knowledge.cache_clear()
-    yield
-    recall.knowledge.cache_clear()
 
 
 def found(snapshot: Snapshot) -> Verdict:
@@ -128,6 +120,7 @@ def test_broken_records_of_a_user_cost_the_records_not_the_verdict(
     (tmp_path / "my").mkdir()
     (tmp_path / "my" / "broken.toml").write_text("id = 1")
     monkeypatch.setenv("UNSTUCK_KB", str(tmp_path))
+    monkeypatch.setattr(recall, "knowledge", recall.knowledge.__wrapped__)
     verdict = found(one_sleeps().snapshot())
 
     assert verdict.do

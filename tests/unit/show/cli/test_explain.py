@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from unstuck.explain.recall import knowledge
 from unstuck.show.cli.main import main
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "logs"
@@ -55,6 +56,7 @@ def test_a_file_that_may_not_be_read_exits_with_2(
     def refuse(*_args: object, **_more: object) -> None:
         raise PermissionError(13, "Permission denied")
 
+    knowledge()  # read already: from now on no file can be opened
     monkeypatch.setattr("unstuck.observe.logs.files.chunks.Path.open", refuse)
     assert main(["explain", str(path)]) == 2
     assert "Permission denied" in capsys.readouterr().err
