@@ -259,7 +259,14 @@ class Recovery:
     def _notify(self, verdict: Verdict, steps: list[Step]) -> None:
         if self._write(Action.NOTIFY, verdict):
             text = planning.words(steps[0]) if steps else ""
-            notify(verdict, self._policy.notify, text, self._announce)
+            notify(
+                verdict,
+                self._policy.notify,
+                text,
+                self._announce,
+                source=f"{self._host}/{self._run.name}",
+                clock=self._clock,
+            )
 
     def _write(self, act: str, verdict: Verdict, **facts: Any) -> bool:
         try:

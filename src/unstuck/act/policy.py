@@ -13,6 +13,7 @@ Written as `restart:3`, in `unstuck.toml` or after `--on CAUSE=`:
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import Annotated, Any, TypeVar, cast
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
@@ -49,12 +50,28 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """An attempt that ran for this long made progress, whatever its steps say."""
 
 
+class WebhookFormat(StrEnum):
+    """What a web hook is sent."""
+
+    SLACK = "slack"
+    CLOUDEVENTS = "cloudevents"
+
+
 class Notify(Struct, frozen=True, forbid_unknown_fields=True):
     """Whom to notify; the address of a web hook is a secret and is set in the environment."""
 
     webhook_env: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] = "UNSTUCK_WEBHOOK"
     command: tuple[str, ...] = ()
     """Reads the verdict as JSON from its standard input."""
+    webhook_format: WebhookFormat = WebhookFormat.SLACK
+    """`slack`: a text, as Slack, Mattermost and others take it. `cloudevents`: the verdict in a
+    CloudEvents 1.0 envelope."""
+    email: tuple[Annotated[str, Meta(pattern="^[^@\\s,]+@[^@\\s,]+$")], ...] = ()
+    """The addresses that get an e-mail."""
+    email_from: Annotated[str, Meta(pattern="^[^@\\s,]+@[^@\\s,]+$")] = "unstuck@localhost"
+    """The sender."""
+    smtp: Annotated[str, Meta(pattern=r"^[^\s:]+:\d{1,5}$")] = "localhost:25"
+    """Host and port of the mail server."""
 
 
 _Table = TypeVar("_Table", Limits, Notify)

@@ -12,10 +12,11 @@ from msgspec import Struct
 from unstuck.collect.answers import moment
 from unstuck.diagnose.job.patience import learned_patience
 from unstuck.explain.view.doing_now import BY_LETTER
-from unstuck.explain.view.job_view import view_job
+from unstuck.explain.view.job_view import JobView, view_job
 from unstuck.model import liveness
 from unstuck.model.host import Pressure
 from unstuck.model.liveness import Doubt
+from unstuck.model.notice import Notice
 from unstuck.model.rank import Phase, RankState
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
@@ -34,6 +35,8 @@ class JobState(StrEnum):
     STARTING = "starting"
     """No rank has begun a step or a collective."""
     RUNNING = "running"
+    HELD_UP = "held-up"
+    """Ranks wait for one that is late; nothing is known to be wrong."""
     SLOW = "slow"
     """It moves, and a verdict says who slows it down."""
     STALLED = "stalled"
@@ -108,19 +111,44 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     """For how long stalls are not judged any more, because somebody paused that."""
     laggards: tuple[Laggard, ...] = ()
     open: tuple[OpenIncident, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    """Who holds the others up at this moment without being known to be stuck."""
     incidents: int = 0
     """How many incidents are stored in the run directory."""
 
 
 def make(
-    snapshot: Snapshot, open_incidents: tuple[OpenIncident, ...] = (), *, ended: bool = False
+    snapshot: Snapshot,
+    open_incidents: tuple[OpenIncident, ...] = (),
+    notices: tuple[Notice, ...] = (),
+    *,
+    ended: bool = False,
 ) -> JobStatus:
-    """Sum up a snapshot and the verdicts that are not over.
+    """Sum up a snapshot, the verdicts that are not over, and the hold-ups.
 
     Example:
         make(snapshot).state   # "running"
     """
-    view = view_job(snapshot, open_incidents[0].verdict if open_incidents else None)
+    return of_view(
+        view_of(snapshot, open_incidents, notices), snapshot, open_incidents, ended=ended
+    )
+
+
+def view_of(
+    snapshot: Snapshot, open_incidents: tuple[OpenIncident, ...], notices: tuple[Notice, ...]
+) -> JobView:
+    """Return the whole job with the verdict that matters most."""
+    return view_job(snapshot, open_incidents[0].verdict if open_incidents else None, notices)
+
+
+def of_view(
+    view: JobView,
+    snapshot: Snapshot,
+    open_incidents: tuple[OpenIncident, ...],
+    *,
+    ended: bool = False,
+) -> JobStatus:
+    """Sum up what was viewed already."""
     states = {
         rank: BY_LETTER[letter]
         for rank, letter in zip(view.grid.ranks, view.grid.states, strict=True)
@@ -128,7 +156,7 @@ def make(
     live = [one for one in snapshot.ranks if not liveness.has_ended(one)]
     controls = snapshot.controls
     return JobStatus(
-        state=JobState.ENDED if ended else _state(snapshot.ranks, open_incidents),
+        state=JobState.ENDED if ended else _state(view, snapshot, open_incidents),
         observed_at=moment(snapshot.taken_at),
         attempt=snapshot.attempt,
         step=view.step,
@@ -145,15 +173,18 @@ def make(
         paused_seconds=controls.paused_left,
         laggards=_laggards(snapshot.ranks, states, view.time.own, open_incidents),
         open=open_incidents,
+        notices=view.notices,
     )
 
 
-def _state(ranks: Iterable[RankState], open_incidents: tuple[OpenIncident, ...]) -> JobState:
+def _state(view: JobView, snapshot: Snapshot, open_incidents: tuple[OpenIncident, ...]) -> JobState:
     if any(not one.verdict.slowdown for one in open_incidents):
         return JobState.STALLED
     if open_incidents:
         return JobState.SLOW
-    return JobState.RUNNING if any(map(_has_begun, ranks)) else JobState.STARTING
+    if not any(map(_has_begun, snapshot.ranks)):
+        return JobState.STARTING
+    return JobState.HELD_UP if view.notices else JobState.RUNNING
 
 
 def _has_begun(one: RankState) -> bool:

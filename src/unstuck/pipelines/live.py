@@ -98,7 +98,7 @@ class Pipeline:
         self._close_slow(snapshot)
         if self.recovery is not None:
             self.recovery.look(snapshot)
-        return (*diagnosis.requests, *self._readers.note(snapshot))
+        return (*diagnosis.requests, *self._readers.note(snapshot, self._notices.current))
 
     def _act(self, verdict: Verdict, snapshot: Snapshot) -> None:
         ended_by_us = self.recovery is not None and self.recovery.has_ended(snapshot)

@@ -16,8 +16,11 @@ from unstuck.act.report import shortened
 from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import bundle
 from unstuck.errors import UnstuckError
+from unstuck.explain.view.job_view import JobView
+from unstuck.explain.view.rank_view import view_rank
 from unstuck.files import write_whole
 from unstuck.model import liveness
+from unstuck.model.notice import Notice
 from unstuck.model.rank import RankState
 from unstuck.model.requests import EvidenceKind, EvidenceRequest
 from unstuck.model.snapshot import Snapshot
@@ -55,16 +58,20 @@ class Readers:
         self._clock = clock
         self._snapshot: Snapshot | None = None
         self._status: JobStatus | None = None
-        self._summed_up = 0.0
+        self._view: JobView | None = None
+        self._notices: tuple[Notice, ...] = ()
+        self._looked = 0.0
         self._bundles: dict[str, str] = {}
         self._wanted: dict[int, float] = {}
         self._dumps: list[_Dump] = []
 
     # --- what the pipeline tells
 
-    def note(self, snapshot: Snapshot) -> tuple[EvidenceRequest, ...]:
-        """Take in a snapshot; return the stacks that somebody waits for."""
-        self._snapshot = snapshot
+    def note(
+        self, snapshot: Snapshot, notices: tuple[Notice, ...] = ()
+    ) -> tuple[EvidenceRequest, ...]:
+        """Take in a snapshot and its hold-ups; return the stacks that somebody waits for."""
+        self._snapshot, self._notices = snapshot, notices
         now = self._clock.monotonic()
         self._wanted = {rank: until for rank, until in self._wanted.items() if until > now}
         if self._dumps:
@@ -82,7 +89,7 @@ class Readers:
     def write_last(self) -> None:
         """Write down how the job stood at its end; a full disk is no reason to fail."""
         if self._snapshot is not None:
-            status = job_status.make(self._snapshot, self._open(), ended=True)
+            status = job_status.make(self._snapshot, self._open(), self._notices, ended=True)
             with contextlib.suppress(OSError):
                 write_whole(self._run / job_status.FILE, msgspec.json.encode(status) + b"\n")
 
@@ -98,21 +105,33 @@ class Readers:
             return {"error": "the hub has not seen the job yet"}
         match question.get("ask"):
             case "job":
-                return {"job": msgspec.to_builtins(self.status(self._snapshot))}
+                return {"job": msgspec.to_builtins(self._look(self._snapshot)[0])}
+            case "view":
+                return {"view": msgspec.to_builtins(self._look(self._snapshot)[1])}
+            case "rank":
+                return self._rank(self._snapshot, question.get("rank"))
             case "stacks":
                 return self._stacks(self._snapshot, question.get("ranks"))
             case _:
                 return self._dump(self._snapshot, question.get("ticket"))
 
-    def status(self, snapshot: Snapshot) -> JobStatus:
-        """Return the job in brief, as old as a fraction of a second at most in a small job."""
+    def _look(self, snapshot: Snapshot) -> tuple[JobStatus, JobView]:
+        """Return the job in brief and in full, in a small job not older than a quarter second."""
         now = self._clock.monotonic()
-        if self._status is None or now - self._summed_up >= max(
-            _FRESH_FOR, len(snapshot.ranks) / _RANKS_A_SECOND
-        ):
-            self._status = job_status.make(snapshot, self._open())
-            self._summed_up = now
-        return self._status
+        fresh_for = max(_FRESH_FOR, len(snapshot.ranks) / _RANKS_A_SECOND)
+        if self._status and self._view and now - self._looked < fresh_for:
+            return self._status, self._view
+        incidents = self._open()
+        view = job_status.view_of(snapshot, incidents, self._notices)
+        status = job_status.of_view(view, snapshot, incidents)
+        self._status, self._view, self._looked = status, view, now
+        return status, view
+
+    def _rank(self, snapshot: Snapshot, rank: Any) -> dict[str, Any]:
+        if not isinstance(rank, int):
+            return {"error": "say which rank: a number"}
+        verdict = next(iter(self._incidents.open), None)
+        return {"rank": msgspec.to_builtins(view_rank(snapshot, rank, verdict))}
 
     def _open(self) -> tuple[OpenIncident, ...]:
         return tuple(

@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -18,6 +18,8 @@ from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import bundle
 from unstuck.collect.bundle import Incident
 from unstuck.errors import BundleError, UsageError, WorldError
+from unstuck.explain.view.job_view import JobView
+from unstuck.explain.view.rank_view import RankView
 from unstuck.launch.leftovers import lives
 from unstuck.launch.rundir import RUN_LINK
 from unstuck.observe.probe import link
@@ -26,6 +28,7 @@ from unstuck.pipelines.job_status import JobState, JobStatus
 
 FOLDER = Path("runs")
 WITHIN = 3.0
+_T = TypeVar("_T")
 _STACKS_WITHIN = 4.0
 _DUMP_WITHIN = 15.0
 _POLL = 0.2
@@ -215,11 +218,30 @@ def status(run: Run) -> JobStatus:
     )
 
 
+def view(run: Run) -> JobView:
+    """Return the whole job of a run that is running."""
+    return _typed(ask(run, {"ask": "view"}).get("view"), JobView)
+
+
+def rank(run: Run, number: int) -> RankView:
+    """Return one rank of a run that is running."""
+    return _typed(ask(run, {"ask": "rank", "rank": number}).get("rank"), RankView)
+
+
+def _typed(answer: object, kind: type[_T]) -> _T:
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise WorldError(
+            f"the hub is of another version of unstuck: {error}",
+            hint="look with the version that runs the job",
+        ) from error
+
+
 def _live_status(run: Run) -> JobStatus | None:
     try:
-        answer = ask(run, {"ask": "job"})
-        return msgspec.convert(answer.get("job"), JobStatus)
-    except (WorldError, msgspec.ValidationError):
+        return _typed(ask(run, {"ask": "job"}).get("job"), JobStatus)
+    except WorldError:
         return None
 
 

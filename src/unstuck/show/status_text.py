@@ -5,6 +5,7 @@ from pathlib import Path
 
 from unstuck import durations
 from unstuck.console import clean
+from unstuck.explain.report import notice as notice_text
 from unstuck.model.liveness import HEARD
 from unstuck.pipelines.job_status import JobState, JobStatus, Laggard
 
@@ -68,10 +69,8 @@ def _ranks(status: JobStatus) -> Iterator[tuple[str, str]]:
 def _time(status: JobStatus) -> Iterator[tuple[str, str]]:
     parts = [f"step {status.step}"] if status.step else []
     if status.step_seconds:
-        waits = durations.text(status.waiting_seconds)
-        parts.append(
-            f"{durations.text(status.step_seconds)} a {status.step_unit}, {waits} of it waiting"
-        )
+        waits = _short(status.waiting_seconds)
+        parts.append(f"{_short(status.step_seconds)} a {status.step_unit}, {waits} of it waiting")
     if status.progress_seconds >= 1.0:
         parts.append(f"last progress {durations.text(status.progress_seconds)} ago")
     if status.attempt:
@@ -90,6 +89,9 @@ def _open(status: JobStatus) -> Iterator[tuple[str, str]]:
             yield "do", one.verdict.do[0]
         if one.bundle:
             yield "details", f"unstuck diagnose {Path(status.run) / one.bundle}"
+    for notice in status.notices:
+        for number, line in enumerate(notice_text.begins(notice)):
+            yield "" if number else "notice", line
     slow = [one for one in status.laggards if not one.blamed]
     if slow:
         yield "slowest", ", ".join(_laggard(one) for one in slow[:_MOST_LISTED])
@@ -97,8 +99,13 @@ def _open(status: JobStatus) -> Iterator[tuple[str, str]]:
 
 def _laggard(one: Laggard) -> str:
     place = f", {Path(one.place).name}" if one.place else ""
-    return f"rank {one.rank} ({durations.text(one.own_seconds)} of its own a step{place})"
+    return f"rank {one.rank} ({_short(one.own_seconds)} of its own a step{place})"
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _short(seconds: float) -> str:
+    """Write the time of a step, which may be short."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else durations.text(seconds)

@@ -38,13 +38,13 @@ def test_before_the_first_frame_there_is_nothing_to_say(desk: Desk):
 
 def test_many_readers_share_one_sum(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     made: list[int] = []
-    real = job_status.make
+    real = job_status.view_of
 
     def count(*args: Any, **kwargs: Any) -> Any:
         made.append(1)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(job_status, "make", count)
+    monkeypatch.setattr(job_status, "view_of", count)
     desk.readers.note(job(4).snapshot())
     for _ in range(50):
         assert desk.ask("job")["job"]["state"] == "running"

@@ -35,8 +35,8 @@ def test_a_healthy_job_shows_its_pace_and_whoever_lags():
     assert "state     running" in lines
     assert "ranks     3 of 4: 3 running" in lines
     assert "nodes     2: b is silent" in lines
-    assert "progress  step 120; 0.5 s a step, 0.1 s of it waiting; attempt 2" in lines
-    assert "slowest   rank 3 (0.4 s of its own a step, train.py:9)" in lines
+    assert "progress  step 120; 500 ms a step, 100 ms of it waiting; attempt 2" in lines
+    assert "slowest   rank 3 (400 ms of its own a step, train.py:9)" in lines
 
 
 def test_what_came_from_outside_cannot_move_the_cursor():

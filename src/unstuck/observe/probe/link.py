@@ -7,6 +7,8 @@ send lines of JSON, one object a line:
     {"ask": "ranks", "ranks": [3, 5]}      the same for these only
     {"ask": "peers"}                       which nodes and ranks are alive, which are silent
     {"ask": "job"}                         the job in brief (`pipelines/job_status.py`)
+    {"ask": "view"}                        the whole job (`explain/view/job_view.py`)
+    {"ask": "rank", "rank": 3}             one rank (`explain/view/rank_view.py`)
     {"ask": "stacks", "ranks": [3]}        the stacks of these ranks, as far as they are known
     {"ask": "dump"}                        store the job as it is; see `pipelines/readers.py`
     {"ctl": {...}}                         handed to the hub as it is; its answer comes back
@@ -42,7 +44,7 @@ from collections.abc import Callable
 from typing import Any
 
 SOCKET = "agent.sock"
-FOR_READERS = ("job", "stacks", "dump")
+FOR_READERS = ("job", "view", "rank", "stacks", "dump")
 """Questions that only the hub can answer."""
 MOST_QUESTION = 64 << 10
 MOST_ANSWER = 8 << 20

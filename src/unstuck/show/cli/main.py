@@ -29,6 +29,9 @@ COMMANDS = {
     "policy": "Show how unstuck would react to a cause, and why.",
     "kb": "Read, search and check the knowledge base of failure messages.",
     "lab": "Run jobs that fail on purpose, and score the verdicts.",
+    "top": "Watch a job live in the terminal.",
+    "metrics": "Print or serve Prometheus metrics of the jobs on this host.",
+    "mcp": "Let an AI agent ask what is wrong with a job (MCP server).",
     "completion": "Print the completion script for a shell.",
 }
 """Name -> summary, in the order of `unstuck --help`, which need not import any of them.
@@ -36,7 +39,7 @@ COMMANDS = {
 The command `name` is the function of that name in the module of that name.
 """
 
-ROOMS = {"look": ("status", "incidents", "dump")}
+ROOMS = {"look": ("status", "incidents", "dump", "top", "metrics", "mcp")}
 """The folders of those that do not lie beside this module."""
 
 COMPLETE = "_UNSTUCK_COMPLETE"

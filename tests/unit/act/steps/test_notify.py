@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from unstuck.act.policy import Notify
-from unstuck.act.steps.notify import notify, text_of
+from clocks import FakeClock
+from unstuck.act.policy import Notify, WebhookFormat
+from unstuck.act.steps.notify import MOST_WAITING, PAUSES, notify, text_of
 from unstuck.model.verdict import Cause, Confidence, Verdict
 
 VERDICT = Verdict(
@@ -22,15 +23,18 @@ VERDICT = Verdict(
 class Hook(HTTPServer):
     """A web hook on the loopback interface that keeps what it is sent."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, *statuses: int) -> None:
         self.bodies: list[Any] = []
+        self.kinds: list[str] = []
+        answers = list(statuses)
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])
                 server.bodies.append(json.loads(self.rfile.read(length)))
-                self.send_response(status)
+                server.kinds.append(self.headers["Content-Type"])
+                self.send_response(answers.pop(0) if answers[1:] else answers[0])
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
@@ -42,7 +46,8 @@ class Hook(HTTPServer):
 
 @pytest.fixture(params=[200])
 def hook(request: pytest.FixtureRequest) -> Iterator[Hook]:
-    with Hook(request.param) as server:
+    statuses = request.param if isinstance(request.param, tuple) else (request.param,)
+    with Hook(*statuses) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -52,8 +57,10 @@ def hook(request: pytest.FixtureRequest) -> Iterator[Hook]:
 
 def send(settings: Notify, plan: str = "") -> list[str]:
     said: list[str] = []
-    for thread in notify(VERDICT, settings, plan, said.append):
+    clock = FakeClock()
+    for thread in notify(VERDICT, settings, plan, said.append, source="vm/7", clock=clock):
         thread.join(20)
+    assert clock.skipped <= sum(PAUSES)
     return said
 
 
@@ -68,6 +75,46 @@ def test_web_hook_gets_what_slack_understands(hook: Hook, monkeypatch: pytest.Mo
 def test_refusal_is_said_without_the_address(hook: Hook, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("UNSTUCK_WEBHOOK", hook.address)
     assert send(Notify()) == ["could not notify: the web hook answered 403"]
+    assert len(hook.bodies) == 1, "who refuses is not asked again"
+
+
+@pytest.mark.parametrize("hook", [(503, 429, 200)], indirect=True)
+def test_who_is_busy_is_asked_again(hook: Hook, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UNSTUCK_WEBHOOK", hook.address)
+    assert send(Notify()) == []
+    assert len(hook.bodies) == 3
+
+
+@pytest.mark.parametrize("hook", [503], indirect=True)
+def test_but_not_for_ever(hook: Hook, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UNSTUCK_WEBHOOK", hook.address)
+    assert send(Notify()) == ["could not notify: the web hook answered 503"]
+    assert len(hook.bodies) == 1 + len(PAUSES)
+
+
+def test_messages_do_not_pile_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("UNSTUCK_WEBHOOK", raising=False)
+    go_on = threading.Event()
+    monkeypatch.setattr("unstuck.act.steps.notify._run", lambda *_: go_on.wait(20))
+    said: list[str] = []
+    threads = [
+        thread
+        for _ in range(MOST_WAITING + 1)
+        for thread in notify(VERDICT, Notify(command=("true",)), "", said.append)
+    ]
+    threads[-1].join(20)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    assert said == [f"could not notify: {MOST_WAITING} messages are waiting to be sent already"]
+
+
+def test_an_event_bus_gets_a_cloud_event(hook: Hook, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UNSTUCK_WEBHOOK", hook.address)
+    assert send(Notify(webhook_format=WebhookFormat.CLOUDEVENTS)) == []
+    assert hook.kinds == ["application/cloudevents+json; charset=utf-8"]
+    assert hook.bodies[0]["data"]["verdict"]["cause"] == "process-crash"
+    assert hook.bodies[0]["source"] == "/unstuck/vm/7"
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://127.0.0.1:1/SECRET", "nonsense"])

@@ -1,0 +1,1 @@
+"""`unstuck top`: a job live in a terminal."""
