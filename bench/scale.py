@@ -40,7 +40,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from unstuck.collect import wire
+from unstuck.collect import parts, wire
 from unstuck.collect.hub import hub as hubs
 from unstuck.collect.session import REPORT, Session, introduce
 from unstuck.lab.layout import Layout
@@ -357,6 +357,19 @@ def one(size: int) -> dict[str, float]:
     return found
 
 
+def share_work() -> None:
+    """Write each list of members once: here one process does what every agent does on its node."""
+    written: dict[int, tuple[Any, list[int]]] = {}
+    write = parts.to_ranges
+
+    def once(members: Any) -> list[int]:
+        if id(members) not in written:
+            written[id(members)] = (members, write(members))
+        return written[id(members)][1]
+
+    parts.to_ranges = once
+
+
 @click.command()
 @click.option("--ranks", default="1024,10240,100096", help="Job sizes.")
 @click.option("--hub", type=int, hidden=True)
@@ -366,6 +379,7 @@ def main(ranks: str, hub: int | None, folder: Path | None) -> None:
     if hub is not None and folder is not None:
         serve(hub, folder)
         return
+    share_work()
     console = Console(width=140)
     table = Table(
         "ranks", "whole B", "its cores", "first B", "steady B", "reading cores", "µs a rank",
