@@ -60,7 +60,7 @@ def test_spawned_rank_is_seen_before_it_joins_and_has_its_own_number_then(tmp_pa
         assert report(first)["rank"] == 2
         assert report(first)["world_size"] == 3
         assert report(second)["phase"] == "start"
-        assert any("spawned.py" in frame[0] for frame in report(second)["frames"])
+        until(lambda: any("spawned.py" in frame[0] for frame in report(second)["frames"]))
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()
