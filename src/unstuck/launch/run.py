@@ -21,6 +21,7 @@ from unstuck.launch.hubplace import find
 from unstuck.launch.supervise import Supervisor
 from unstuck.launch.token import HOW_TO_SHARE
 from unstuck.launch.watchers import Watchers
+from unstuck.launch.webpage import WebPage, open_page, say_link
 from unstuck.model.action import Action
 from unstuck.observe.probe import lineage, presumed
 
@@ -39,9 +40,12 @@ def run(  # noqa: PLR0913 - one argument per option
     respawn: int = 0,
     patience: float | None = None,
     token_file: Path | None = None,
+    web: str | None = None,
+    no_web: bool = False,
 ) -> int:
     """Run a launch command under watch and return its exit code.
 
+    The page is served at `web` (`HOST:PORT`), else on a free port of the loopback interface.
     A `policy` that acts may end it with one of the exit codes 80-89. A rank that dies in a
     training with `@unstuck.resilient` is restarted alone, up to `respawn` times. A `patience` in
     seconds replaces what is learned from the job.
@@ -55,6 +59,8 @@ def run(  # noqa: PLR0913 - one argument per option
     host = socket.gethostname()
     directory = rundir.create(run_dir, name or command.name)
     place = find(command, hub, os.environ, token_file)
+    # The page belongs beside the hub: on one node of the job.
+    page = open_page(web) if place.listener is not None and not no_web else None
     live = rundir.LiveDirectory(directory, host)
     try:
         if policy is not None and not place.may_act:
@@ -72,19 +78,24 @@ def run(  # noqa: PLR0913 - one argument per option
             nodes=command.nodes,
             as_json=as_json,
             recovery=recovery,
+            page=page,
         )
         env = environment(os.environ, live.path, obeys=recovery is not None, respawn=respawn)
         env |= {presumed.VARIABLE: command.task} if command.task else {}
-        greet = partial(_greet, f"watching; incidents go to {place.stores_in(directory)}", argv)
+        greet = partial(_greet, place.stores_in(directory), page, argv)
         return Supervisor(command, env, watchers, greet).run()
     finally:
+        if page is not None:
+            page.end()
         live.remove()
         place.close()
 
 
-def _greet(text: str, argv: Sequence[str]) -> None:
-    """Say that the job is watched, and check its timeouts in the background."""
-    say(text)
+def _greet(place: str, page: WebPage | None, argv: Sequence[str]) -> None:
+    """Say that the job is watched and where, and check its timeouts in the background."""
+    say(f"watching; incidents go to {place}")
+    if page is not None:
+        say_link(page)
     Thread(target=checkup.report, args=(argv, dict(os.environ)), daemon=True).start()
 
 

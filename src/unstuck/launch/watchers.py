@@ -16,6 +16,7 @@ from unstuck.clock import SYSTEM, Clock
 from unstuck.console import say
 from unstuck.files import write_whole
 from unstuck.launch.hubplace import HubPlace
+from unstuck.launch.webpage import WebPage
 
 _AT_ONCE = 5
 """So many restarts of a process are made at once; each is made good after `_ONE_MORE_AFTER`."""
@@ -62,6 +63,8 @@ class Watchers:
     as_json: bool = False
     recovery: Path | None = None
     """The file that says what may be done about a verdict."""
+    page: WebPage | None = None
+    """What shows the job to browsers."""
     clock: Clock = SYSTEM
     _budgets: defaultdict[str, Budget] = field(default_factory=lambda: defaultdict(Budget))
     _dead: set[str] = field(default_factory=set[str])
@@ -88,6 +91,8 @@ class Watchers:
             if self._budgets[name].take(self.clock.monotonic()):
                 self._dead.discard(name)
                 self._start(name)
+        if self.page is not None:
+            self.page.attend(self.run, f"{self.hub.host}:{self.hub.port}", self.hub.token)
 
     def _start_again(self, name: str, code: int) -> None:
         budget = self._budgets[name]
@@ -120,10 +125,14 @@ class Watchers:
                 _end(process, patience=4.0)
                 if process.stdin is not None:
                     process.stdin.close()
+        if self.page is not None:
+            self.page.end()
 
     def pids(self) -> set[int]:
         """Return the processes that are ours and not the job's."""
-        return {process.pid for process in self._processes.values()}
+        pids = {process.pid for process in self._processes.values()}
+        page = self.page.pid if self.page is not None else None
+        return pids | ({page} if page else set[int]())
 
     def _start(self, name: str) -> None:
         try:
@@ -184,6 +193,7 @@ class Watchers:
             "agent_pid": pids.get("agent"),
             "hub_pid": pids.get("hub"),
             "live": str(self.live),
+            "page": self.page.link.partition("?")[0] if self.page else None,
         }
         name = "unstuck.json" if "hub" in pids else f"unstuck-{self.host}-{os.getpid()}.json"
         write_whole(self.run / name, msgspec.json.format(msgspec.json.encode(facts)) + b"\n")

@@ -31,6 +31,7 @@ from unstuck.act.news import Incidents
 from unstuck.act.notices import Notices
 from unstuck.act.report import Reports
 from unstuck.clock import SYSTEM, Clock
+from unstuck.collect import wire
 from unstuck.collect.accepting import report_rarely
 from unstuck.collect.hub.hub import Hub
 from unstuck.console import say
@@ -43,9 +44,13 @@ from unstuck.model.action import Action
 from unstuck.model.requests import EvidenceRequest
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import Verdict
+from unstuck.pipelines.incident_report import ReportWriter
 from unstuck.pipelines.own_bugs import OwnBugs
 from unstuck.pipelines.readers import Readers
 from unstuck.pipelines.run_record import RunRecord
+
+_REPORTS_WITHIN = 2.5
+"""Seconds that the last reports may take when the job has ended."""
 
 
 class Pipeline:
@@ -74,6 +79,10 @@ class Pipeline:
         self._last: Snapshot | None = None
         self._hub: Hub | None = None
         self.recovery: Recovery | None = None
+        self._told = False
+        """Followers were told of notices that are not over."""
+        self.writer: ReportWriter | None = None
+        """Writes a report beside every incident, where set."""
 
     # --- the journey
 
@@ -87,6 +96,7 @@ class Pipeline:
         self.bugs.note(diagnosis.broken, snapshot)
         verdict = diagnosis.verdict
         self._notices.look(diagnosis.notices, verdict, snapshot)
+        self._tell_followers()
         if verdict is None or verdict.slowdown:
             self._close_stall(snapshot)
         if verdict is not None:
@@ -106,7 +116,10 @@ class Pipeline:
             return
         verdict = recall.explained(verdict, snapshot)
         self._incidents.add(verdict)
-        self._readers.note_bundle(verdict, self._reports.report(verdict, snapshot))
+        stored = self._reports.report(verdict, snapshot)
+        self._readers.note_bundle(verdict, stored)
+        if stored is not None and self.writer is not None:
+            self.writer.write(stored)
         if self.recovery is not None:
             self.recovery.begin(verdict, snapshot)
 
@@ -129,6 +142,14 @@ class Pipeline:
             say(f"{ranks_text(ranks)} {verb} as fast as the others again")
         if was_open and not self._incidents.any_open:
             self._reports.publish(None)
+
+    def _tell_followers(self) -> None:
+        """Let the page know who holds the others up; what it sees of it grows older by itself."""
+        current = self._notices.current
+        if self._hub is not None and (current or self._told):
+            text = msgspec.json.encode(current).decode()
+            self._hub.followers.tell(wire.News("notices", text))
+        self._told = bool(current)
 
     # --- what people ask for
 
@@ -201,6 +222,7 @@ def main() -> None:
     report_rarely("hub")
     command = shlex.split(options.command)
     pipeline = Pipeline(options.run, command, options.host, as_json=options.json)
+    pipeline.writer = ReportWriter()
     judge = pipeline.bugs.guard(pipeline.judge)
     hub = Hub(os.environ.pop("UNSTUCK_TOKEN"), judge, options.host)
     pipeline.connect(hub)
@@ -213,6 +235,7 @@ def main() -> None:
     with socket.socket(fileno=options.listener) as listener:
         asyncio.run(hub.serve(listener))
     pipeline.close()
+    pipeline.writer.finish(_REPORTS_WITHIN)
 
 
 def refuse_ctl(_: Any) -> dict[str, Any]:

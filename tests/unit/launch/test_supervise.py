@@ -68,9 +68,10 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def own(err: str) -> str:
-    """Return what the command itself wrote: the one line of ours comes first."""
-    first, _, rest = err.partition("\n")
+    """Return what the command itself wrote: two lines of ours come first."""
+    first, second, rest = err.split("\n", 2)
     assert first.startswith("unstuck: watching; incidents go to ")
+    assert second.startswith("unstuck: watch it at http://127.0.0.1:")
     return rest
 
 

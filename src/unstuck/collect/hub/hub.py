@@ -16,6 +16,7 @@ from unstuck.clock import SYSTEM, Clock
 from unstuck.collect import answers, wire
 from unstuck.collect.compact import Library, Unpacker, read_node, read_ranks
 from unstuck.collect.hub.admission import Admission
+from unstuck.collect.hub.followers import FOLLOWER, Followers
 from unstuck.collect.hub.inbox import Arrived, Inbox
 from unstuck.collect.hub.membership import Membership
 from unstuck.collect.hub.notes import Notes
@@ -101,6 +102,8 @@ class Hub:
         self._not_deserted = 0.0
         self._holds: dict[str, wire.News] = {}
         self._notes = Notes()
+        self.followers = Followers(clock)
+        """Readers of the job, such as the live page."""
         self._judged: Snapshot | None = None
         self._published = 0.0
         self._liveness: tuple[str, str] = ("{}", "{}")
@@ -165,6 +168,7 @@ class Hub:
         if snapshot.nodes:
             self._publish_liveness(snapshot, now)
             self._ask(self._judge(snapshot), now)
+            self.followers.show(snapshot)
 
     def _judge_again_at(self, now: float) -> float:
         """Say when the next pass is due: passes over a large job may not take all of the time."""
@@ -214,6 +218,7 @@ class Hub:
         if holds:
             self._holds[topic] = news
         self._send_all(news)
+        self.followers.tell(news)
 
     def order(self, order: Order) -> None:
         """Send an order to all agents; those of other hosts than it names ignore it."""
@@ -272,6 +277,9 @@ class Hub:
         session, node = None, ""
         try:
             hello, session = await self._admission.admit(reader, writer)
+            if hello.node.startswith(FOLLOWER):
+                await self.followers.stay(session, self._holds.values())
+                return
             node = hello.node
             self._join(hello, session)
             await self._converse(hello, session)

@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from unstuck.diagnose.text import numbers_text
 from unstuck.model.rank import CodeLine, RankState
 from unstuck.model.snapshot import Snapshot
 
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 _MOST_DEPTH = 60
 _Key = tuple[str, int, str]
 
@@ -80,7 +82,7 @@ def merge_stacks(snapshot: Snapshot) -> StackTree:
 def stack_of(state: RankState) -> tuple[CodeLine, ...]:
     """Return the main thread's stack, outermost first, as far out as it is known."""
     inner = tuple(reversed(state.stack))
-    whole = _whole(state.threads) or state.route
+    whole = _whole(state.threads) or tuple(replace(one, user=True) for one in state.route)
     if not whole:
         return inner
     for place, frame in enumerate(inner):
@@ -96,7 +98,11 @@ def _whole(threads: Iterable[str]) -> tuple[CodeLine, ...]:
     for text in threads:
         if text.startswith(("Current thread", "Thread")) and "<module>" in text:
             found = (_FRAME.search(line) for line in text.splitlines())
-            frames = [CodeLine(one[1], int(one[2]), one[3]) for one in found if one]
+            frames = [
+                CodeLine(one[1], int(one[2]), one[3], user=not _LIBRARY.search(one[1]))
+                for one in found
+                if one
+            ]
             return tuple(reversed(frames))
     return ()
 

@@ -1,6 +1,7 @@
 """Who waits for whom, as boxes and arrows: from the ranks that wait to the one they wait for."""
 
 import itertools
+from collections import defaultdict
 from enum import StrEnum
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from unstuck.diagnose.waits.graph import WaitGraph, build_graph
 from unstuck.model.snapshot import Snapshot
 from unstuck.model.verdict import StuckOperation, Verdict
 
-MOST_OPERATIONS = 8
+MOST_OPERATIONS = 6
 
 
 class BoxKind(StrEnum):
@@ -74,16 +75,31 @@ def _nearest(graph: WaitGraph, verdict: Verdict) -> dict[int, int]:
     blamed, stuck = {one.rank for one in verdict.culprits}, verdict.stuck
     if not blamed:
         blamed = set((stuck.missing or stuck.waiting) if stuck else ())
-    operations = [node for node in graph.nodes if graph.waiters(node)]
-    targets = {node: set(waited_for(graph, node)) for node in operations}
-    distance = {node: 0 for node in operations if targets[node] & blamed}
-    reached = {rank for node in distance for rank in graph.waiters(node)}
-    far = 0
-    while fresh := [n for n in operations if n not in distance and targets[n] & reached]:
+    parents: defaultdict[int, list[int]] = defaultdict(list)
+    for node in graph.nodes:
+        for target in graph.edges[node]:
+            parents[target].append(node)
+    distance: dict[int, int] = {}
+    far, edge = 0, set(blamed)
+    while edge:
+        fresh = _operations_before(edge, parents) - distance.keys()
+        distance.update((node, far) for node in fresh if graph.waiters(node))
+        edge = {rank for node in fresh for rank in graph.waiters(node)} - blamed
+        blamed |= edge
         far += 1
-        distance.update(dict.fromkeys(fresh, far))
-        reached.update(rank for node in fresh for rank in graph.waiters(node))
     return distance
+
+
+def _operations_before(ranks: set[int], parents: dict[int, list[int]]) -> set[int]:
+    """Find the operations that wait for these ranks, also by way of an earlier operation."""
+    found: set[int] = set()
+    todo = [node for rank in ranks for node in parents.get(rank, ())]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += [one for one in parents.get(node, ()) if one < 0]
+    return found
 
 
 def _from_graph(graph: WaitGraph, distance: dict[int, int], verdict: Verdict) -> Picture:

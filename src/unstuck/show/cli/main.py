@@ -23,6 +23,8 @@ COMMANDS = {
     "attach": "Look into a job that hangs now and was not started with unstuck.",
     "doctor": "Check this machine, or a launch command, before the job runs.",
     "diagnose": "Diagnose a stored incident, or dumps written by PyTorch.",
+    "report": "Write a report of a stored incident: HTML, Markdown or JSON.",
+    "serve": "Show stored runs in a browser.",
     "explain": "Explain what went wrong, from the logs of a job.",
     "timeouts": "Show the timeouts of a job: which have no effect, which conflict.",
     "ctl": "Pause stall detection in a running job, or change its patience.",
@@ -39,7 +41,7 @@ COMMANDS = {
 The command `name` is the function of that name in the module of that name.
 """
 
-ROOMS = {"look": ("status", "incidents", "dump", "top", "metrics", "mcp")}
+ROOMS = {"look": ("status", "incidents", "dump", "report", "serve", "top", "metrics", "mcp")}
 """The folders of those that do not lie beside this module."""
 
 COMPLETE = "_UNSTUCK_COMPLETE"

@@ -49,6 +49,12 @@ from unstuck.show.cli.options import config_option, duration
     type=click.Path(path_type=Path, dir_okay=False),
     help="Secret of a multi-node job, on a shared file system; made if missing.",
 )
+@click.option(
+    "--web",
+    metavar="HOST:PORT",
+    help="Where to serve the job's page. [default: a free port of the loopback interface]",
+)
+@click.option("--no-web", is_flag=True, help="Serve no page.")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print verdicts as JSON, one per line.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -62,6 +68,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     respawn: int,
     patience: float | None,
     token_file: Path | None,
+    web: str | None,
+    no_web: bool,
     config: Path | None,
     as_json: bool,
 ) -> int:
@@ -101,4 +109,6 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         respawn=respawn,
         patience=patience,
         token_file=token_file,
+        web=web,
+        no_web=no_web,
     )

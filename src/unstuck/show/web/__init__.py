@@ -1,0 +1,1 @@
+"""The live page: a process beside the hub that follows the job and shows it to browsers."""
