@@ -124,6 +124,8 @@ class Incidents:
         states = [state for state in snapshot.ranks if state.rank in part]
         if acting or not all_move(states) or _leave(snapshot, states):
             return None
+        if not all(_was_seen_to_move(state) for state in states):
+            return None
         self.stall = None
         self._forget_stall(Reported.of(verdict))
         return "the job moves again"
@@ -149,6 +151,11 @@ class Incidents:
             elif one.cause not in MAY_HEAL and one != stall:
                 kept.append(one)
         self._history = tuple(kept)
+
+
+def _was_seen_to_move(state: RankState) -> bool:
+    """Tell whether its agent has seen it move at all: to one that was just restarted all is new."""
+    return state.pace.gaps > 0 or state.pace.first > 0
 
 
 def _leave(snapshot: Snapshot, states: list[RankState]) -> bool:

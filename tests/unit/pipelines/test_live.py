@@ -17,7 +17,7 @@ from scenes import Scene, job, one_sleeps
 from unstuck.act.defaults import policy
 from unstuck.act.instructions import Instructions
 from unstuck.collect import bundle, timeouts_file
-from unstuck.model.rank import Tempo
+from unstuck.model.rank import Pace, Tempo
 from unstuck.model.requests import EvidenceKind
 from unstuck.model.snapshot import Snapshot
 from unstuck.pipelines.live import Pipeline
@@ -403,3 +403,14 @@ def test_ranks_that_are_freed_to_save_are_not_a_job_that_moves(tmp_path: Path, s
     for _ in range(3):
         pipeline.judge(freed.snapshot())
     assert "moves again" not in said()
+
+
+def test_an_agent_that_was_restarted_does_not_end_the_stall(pipeline: Pipeline, said: Said):
+    """To a new agent the stall begins when it first looks: that is no sign of life."""
+    pipeline.judge(stalled())
+    said()
+    anew = stalled()
+    ranks = tuple(msgspec.structs.replace(one, stalled_for=0.1, pace=Pace()) for one in anew.ranks)
+    pipeline.judge(msgspec.structs.replace(anew, ranks=ranks))
+    pipeline.judge(stalled())
+    assert said() == ""
