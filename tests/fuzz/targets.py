@@ -4,7 +4,6 @@ A target takes a source of chance and raises if something is wrong. Finds are ke
 `corpus/TARGET`, one a line, and tried again in every run of the tests.
 """
 
-import asyncio
 import contextlib
 import os
 import tempfile
@@ -35,7 +34,7 @@ from unstuck.explain.kb import read as records
 from unstuck.explain.kb import regex
 from unstuck.explain.report import machine, terminal
 from unstuck.model.frame import Frame
-from unstuck.model.rank import Phase
+from unstuck.model.rank import Phase, RankState
 from unstuck.model.snapshot import Snapshot
 from unstuck.observe.dumps import files as dumps
 from unstuck.observe.node.ranks import RankWatcher
@@ -165,21 +164,21 @@ def diagnosis(chance: Random) -> None:
 
 def message(chance: Random) -> None:
     """One message on the wire: understood, or the connection is refused."""
-    frame = Frame(node="h/1", host="h", number=1, sent_at=0.0, ranks=state(chance).ranks)
-    data = mutated(chance, wire.encode(wire.Report(frame)))
-    loop = asyncio.new_event_loop()
-    try:
-        with contextlib.suppress(ConnectionError, TimeoutError):
-            loop.run_until_complete(_receive(data))
-    finally:
-        loop.close()
-
-
-async def _receive(data: bytes) -> None:
-    reader = asyncio.StreamReader()
-    reader.feed_data(data)
-    reader.feed_eof()
-    await wire.receive(reader, within=5)
+    known = (
+        wire.Challenge(b"n" * 16),
+        wire.Say(chance.choice(TEXTS)),
+        wire.Question(1, "{}"),
+        wire.Lack(((1, 2),)),
+        wire.Heard(7),
+        wire.Peers((wire.Peer("h/1", "h", "127.0.0.1", 7),)),
+    )
+    data = mutated(chance, wire.body(chance.choice(known)))
+    for decode in (wire.decode, wire.decode_report):
+        with contextlib.suppress(ConnectionError):
+            decode(data)
+    ranks = mutated(chance, msgspec.msgpack.encode(state(chance).ranks))
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        msgspec.msgpack.decode(ranks, type=tuple[RankState, ...])
 
 
 def page(chance: Random) -> None:
