@@ -99,7 +99,9 @@ def test_run_directory_names_the_run_and_holds_nothing_live_afterwards(
 
     assert live.name in out.splitlines()[1:]
     assert not live.exists()
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["unstuck.json"]
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    # How the job stood at its end is left by a hub that has seen it: this one hardly lives.
+    assert names - {"status.json"} == {"unstuck.json"}
 
 
 def test_missing_command_is_the_users_to_put_right(start: Start):
