@@ -222,8 +222,9 @@ def _judge(job: Job, sink: Sink, late: list[tuple[RankState, Doing]]) -> list[Fi
     """Divide those that keep others waiting into the ones that are stuck and mere hold-ups."""
     judged: list[tuple[Doing, Basis]] = []
     held: list[tuple[RankState, Doing]] = []
+    wait = has_lasted(job, sink)
     for state, doing in late:
-        waited = min(has_lasted(job, sink), state.stalled_for)
+        waited = min(wait, state.stalled_for)
         basis = basis_of(job, state, doing.culprit, doing.proof, waited)
         if basis is None:
             held.append((state, doing))
