@@ -1,5 +1,7 @@
 """The `job` fixture: a real job under `unstuck run`, and nothing of it left afterwards."""
 
+import contextlib
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +46,15 @@ def two_hosts() -> Iterator[Hosts]:
 
 @pytest.fixture
 def free_port() -> int:
-    """Give a port of the loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Give a port of the loopback that nobody listens on, nor on the next one.
+
+    Below those that the kernel gives to connections: a test beside this one may make some.
+    """
+    for port in random.sample(range(20_000, 28_000), 50):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+            socket.create_server(("127.0.0.1", port + 1)),
+        ):
+            return port
+    raise AssertionError("no port is free")

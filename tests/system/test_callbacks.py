@@ -146,7 +146,7 @@ def test_verdict_reaches_every_rank_and_the_culprit_can_act_on_it(
 ):
     script = tmp_path / "hears.py"
     script.write_text(HEARS)
-    job = start(*TORCHRUN, str(script))
+    job = start(*TORCHRUN, str(script), options=("--patience", "3s"))
     assert job.wait_exit(90) == 0, job.words()
     said = job.stdout.read_text()
     heard = re.findall(r"rank (\d) hears (\S+) of \[1\]", said)

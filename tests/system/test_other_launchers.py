@@ -32,7 +32,7 @@ def launch(start: Callable[..., Job], port: int, tokens: list[str]) -> list[Job]
     return [
         start(
             *(sys.executable, str(PROGRAMS / "ddp_sleep.py")),
-            options=("--hub", f"127.0.0.1:{port + 1}"),
+            options=("--hub", f"127.0.0.1:{port + 1}", "--patience", "3s"),
             env={
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),

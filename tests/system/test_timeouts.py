@@ -52,7 +52,8 @@ def test_what_the_ranks_have_is_told_and_a_pause_holds_until_it_is_over(
     script, go = tmp_path / "train.py", tmp_path / "go"
     script.write_text(SCRIPT)
     command = (*LAUNCHER, "--standalone", "--nproc-per-node", "2", str(script))
-    job = start(*command, env={"NCCL_TIMEOUT": "5400", "GO": str(go)})
+    env = {"NCCL_TIMEOUT": "5400", "GO": str(go)}
+    job = start(*command, options=("--patience", "3s"), env=env)
     told = job.run_dir / "timeouts.json"
     job._until(lambda: told.exists() or None, 60, "no rank told its timeouts")
 

@@ -27,9 +27,9 @@ def _start_one(
         return hosts.command(i, argv)
 
     command = node_torchrun(hosts.address(0), hosts.address(i), ranks=ranks)
-    hub = ("--hub", f"{hosts.address(0)}:29600")
+    options = ("--hub", f"{hosts.address(0)}:29600", "--patience", "3s")
     script = str(PROGRAMS / f"{program}.py")
-    return start(*command, script, options=hub, env=env, wrap=wrap)
+    return start(*command, script, options=options, env=env, wrap=wrap)
 
 
 def test_a_hang_on_the_second_host_is_named_with_its_host(start: Start, two_hosts: Hosts) -> None:

@@ -53,6 +53,9 @@ class FakeJob:
     def verdicts(self) -> list[dict[str, Any]]:
         return self.said
 
+    def notices(self) -> list[dict[str, Any]]:
+        return []
+
     def wait_exit(self, timeout: float) -> int:
         assert self.code is not None
         return self.code

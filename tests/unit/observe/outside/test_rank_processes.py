@@ -11,7 +11,15 @@ from children import Child, child
 from unstuck.errors import UserError
 from unstuck.observe.outside.rank_processes import find, in_group
 
-THREAD = """
+ORPHAN = """
+import os
+if os.fork():
+    os._exit(0)
+"""
+"""Below a pytest that has made process groups itself, everything would be a helper of a rank."""
+THREAD = (
+    ORPHAN
+    + """
 import ctypes, subprocess, sys, threading
 def named():
     ctypes.CDLL(None).prctl(15, b"gloo_tcp_loop")
@@ -21,6 +29,7 @@ ready = threading.Event()
 threading.Thread(target=named, daemon=True).start()
 ready.wait()
 """
+)
 
 
 def rank(folder: Path, number: int, port: int, **more: str) -> Child:
@@ -68,12 +77,11 @@ def test_a_worker_of_a_rank_has_its_number_and_is_not_the_rank(tmp_path: Path) -
 def test_spawned_ranks_without_a_number_are_known_by_their_threads(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     with child(tmp_path / "0", THREAD, env) as first, child(tmp_path / "1", THREAD, env) as second:
-        first.do("1")
-        second.do("1")
-        assert in_group(first.pid)
-        [found] = find([second.pid]).values()
+        pids = sorted((first.do("os.getpid()"), second.do("os.getpid()")))
+        assert in_group(pids[0])
+        [found] = find([pids[1]]).values()
 
-    assert [each.pid for each in found] == [first.pid, second.pid]
+    assert [each.pid for each in found] == pids
     assert [each.rank for each in found] == [0, 1]
     assert all(each.guessed and each.world_size == 2 for each in found)
 
@@ -83,20 +91,23 @@ def test_a_pid_that_is_not_there_and_one_that_is_no_rank_are_refused_in_one_line
 ) -> None:
     with pytest.raises(UserError, match=r"there is no process 4194305 here"):
         find([4194305])
-    with child(tmp_path) as plain, pytest.raises(UserError, match=r"is not a rank") as refused:
-        find([plain.pid])
+    with child(tmp_path, ORPHAN) as plain:
+        pid = plain.do("os.getpid()")
+        with pytest.raises(UserError, match=r"is not a rank") as refused:
+            find([pid])
     assert "pid of a rank or of its launcher" in refused.value.hint
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_another_user_s_process_is_refused_with_whom_it_belongs_to(tmp_path: Path) -> None:
-    with child(tmp_path) as roots:
+    with child(tmp_path, ORPHAN) as roots:
+        pid = roots.do("os.getpid()")
         code = (
             "import os, sys, unstuck.show.cli.attach; from unstuck.show.cli.main import main; "
             "os.setuid(65534); sys.exit(main(['attach', sys.argv[1]]))"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code, str(roots.pid)],
+            [sys.executable, "-c", code, str(pid)],
             capture_output=True,
             text=True,
             check=False,
@@ -105,4 +116,4 @@ def test_another_user_s_process_is_refused_with_whom_it_belongs_to(tmp_path: Pat
 
     assert done.returncode == 2
     assert "belongs to root; only its owner and root may look into it" in done.stderr
-    assert f"sudo unstuck attach {roots.pid}" in done.stderr
+    assert f"sudo unstuck attach {pid}" in done.stderr
