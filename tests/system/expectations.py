@@ -15,7 +15,6 @@ FAULT_RANK = 2
 EVERYDAY = frozenset(
     {
         "ddp_sleep", "gil_sleep", "sigterm_pending", "lock", "dataloader", "subgroup",
-        "allreduce_loop",
         "fsdp2", "sections", "mismatch", "sigstop", "sigkill", "exception", "exit0",
         "order_inversion", "skipped", "new_group_some", "fewer_batches", "never_joined",
         "store_lost", "wrong_shape", "two_faults", "mesh", "timeout_too_short",

@@ -59,7 +59,7 @@ def same_from_the_bundle(job: Job, verdict: dict[str, Any]) -> None:
 
 # What else is asked of a job once its verdict is there: starting one is what takes long.
 AFTERWARDS: dict[str, Callable[[Job, dict[str, Any]], None]] = {
-    "allreduce_loop": one_incident,
+    "subgroup": one_incident,
     "ddp_sleep": same_from_the_bundle,
     "lock": block_on_stderr,
     "sigstop": lambda job, _: end_by_ctrl_c(job, everybody=False),
