@@ -78,9 +78,9 @@ QUIET_FOR = 60.0
 stuck. Tuned: services are often back within a minute, and people look after about as long."""
 INPUT_QUIET_FOR = 300.0
 """Seconds, the same for one that waits for input by design: a queue, a request. Tuned."""
-FROZEN_FOR = 2.0
-"""Seconds without a sign of life after which a held GIL is known to be held by code that waits.
-Derived: two looks."""
+FROZEN_FOR = 1.0
+"""Seconds without a sign of life, beside the usual patience, after which a held GIL is known to be
+held by code that waits, and a lock by nobody. Derived: one look at its counters."""
 WARN_AT = 0.5
 """Share of an operation's timeout that has passed when people are warned of it. Tuned: half the
 time is left to save or to look."""

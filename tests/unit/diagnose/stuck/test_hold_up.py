@@ -153,7 +153,7 @@ def test_a_file_lock_is_a_proof_where_its_holder_is_stopped(state: str, proven: 
     assert (judged(scene).verdict is not None) is proven
 
 
-@pytest.mark.parametrize(("quiet", "proven"), [(2.0, True), (0.0, False)])
+@pytest.mark.parametrize(("quiet", "proven"), [(1.0, True), (0.0, False)])
 def test_a_held_gil_is_a_proof_where_nothing_runs(quiet: float, proven: bool) -> None:
     scene = late(quiet).change(2, gil_held=True, beat_age=9.0)
     assert (judged(scene).verdict is not None) is proven
