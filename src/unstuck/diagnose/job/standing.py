@@ -1,6 +1,6 @@
 """Where each rank stands: seen and alive, stopped, gone, silent, unseen or never there."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -31,6 +31,8 @@ class Job:
     """Where ranks are known to be long without progress, and how long at most."""
     links: Links = field(default_factory=Links)
     """Who hears whom directly."""
+    twice: tuple[int, ...] = ()
+    """Ranks that more than one living process says it is."""
 
     def standing(self, rank: int) -> Standing:
         """Tell where a rank stands; one that was never seen is `MISSING`."""
@@ -56,7 +58,15 @@ def survey(snapshot: Snapshot) -> Job:
     standings = {rank: of_rank(state, silent, unseen) for rank, state in states.items()}
     there = Standing.LIVE
     live = [state for rank, state in states.items() if standings[rank] is there]
-    return Job(snapshot, states, standings, live, silent, long_places(snapshot), links)
+    known = long_places(snapshot)
+    return Job(snapshot, states, standings, live, silent, known, links, _twice(snapshot, states))
+
+
+def _twice(snapshot: Snapshot, states: dict[int, RankState]) -> tuple[int, ...]:
+    if len(states) == len(snapshot.ranks):
+        return ()
+    alive = Counter(one.rank for one in snapshot.ranks if one.process.gone_for is None)
+    return tuple(sorted(rank for rank, count in alive.items() if count > 1))
 
 
 def _quiet_hosts(snapshot: Snapshot, links: Links) -> dict[str, list[NodeState]]:

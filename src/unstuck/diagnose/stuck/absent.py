@@ -1,5 +1,7 @@
 """Ranks that others wait for and that cannot arrive: stopped, unseen, gone or never there."""
 
+from msgspec.structs import replace
+
 from unstuck.diagnose.finding import Finding, blame, culprit, process_evidence, stack_evidence
 from unstuck.diagnose.job.standing import Job
 from unstuck.diagnose.text import ranks_text
@@ -61,6 +63,20 @@ def explain_missing(job: Job, ranks: list[int], seconds: float) -> Finding:
                 "MASTER_ADDR:MASTER_PORT",
             ),
         ),
+    )
+
+
+def explain_twice(job: Job, missing: list[int], seconds: float) -> Finding:
+    """Say that two processes are the same rank, and that another rank is there not at all."""
+    twice = ranks_text(job.twice)
+    found = explain_missing(job, missing, seconds)
+    return replace(
+        found,
+        confidence=Confidence.CERTAIN,
+        basis=Basis.PROOF,
+        because=f"two processes say that they are {twice}, and {ranks_text(missing)} never "
+        "reported: the numbers are set wrongly, in a wrapper script or in the script itself",
+        alternatives=(),
     )
 
 

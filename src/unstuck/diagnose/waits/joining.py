@@ -16,7 +16,7 @@ from unstuck.diagnose.dead.deaths import left_in_order
 from unstuck.diagnose.finding import Finding, culprit, process_evidence, with_activity
 from unstuck.diagnose.job.standing import Job, Standing
 from unstuck.diagnose.network.lost_hosts import explain_silent
-from unstuck.diagnose.stuck.absent import explain_missing, explain_stopped
+from unstuck.diagnose.stuck.absent import explain_missing, explain_stopped, explain_twice
 from unstuck.diagnose.stuck.hold_up import basis_of, because_of, hold_up_of
 from unstuck.diagnose.stuck.host import Doing, explain_rank
 from unstuck.diagnose.text import ranks_text, seconds_text
@@ -75,8 +75,11 @@ def _explain_absent(job: Job, sink: Sink, seconds: float) -> list[Finding]:
     living = states.get(Standing.LIVE, ())
     if late := [s for s in living if _is_late(s, min(seconds, s.stalled_for), usual)]:
         found += _explain_late(job, late[:MOST_UNSEEN], seconds, usual)
-    if seconds >= JOIN_WITHIN and (missing := by_standing[Standing.MISSING]):
-        found.append(explain_missing(job, missing, seconds))
+    if missing := by_standing[Standing.MISSING]:
+        if job.twice:
+            found.append(explain_twice(job, missing, seconds))
+        elif seconds >= JOIN_WITHIN:
+            found.append(explain_missing(job, missing, seconds))
     return found
 
 

@@ -1,10 +1,11 @@
 """Who keeps the others in `init_process_group`, and what it does instead."""
 
+import msgspec
 import pytest
 
 from scenes import NOW, Scene, culprits, job, silent, user, verdict_of
 from unstuck.diagnose.diagnose import diagnose
-from unstuck.model.rank import CodeLine
+from unstuck.model.rank import CodeLine, Process, ProcessState
 from unstuck.model.requests import EvidenceKind, EvidenceRequest
 from unstuck.model.snapshot import NodeState, Snapshot
 from unstuck.model.verdict import Cause, Confidence
@@ -135,3 +136,18 @@ def test_nobody_is_blamed_when_some_do_not_come_out_of_init() -> None:
     for rank in (1, 2):
         scene.change(rank, stalled_for=19.0)
     assert silent(scene)
+
+
+def test_a_rank_that_is_there_twice_explains_one_that_is_not_there() -> None:
+    scene = joining(5.0)
+    scene.change(2, phase="init", stalled_for=5.0)
+    second = msgspec.structs.replace(
+        scene.states.pop(3), rank=2, process=Process(4711, ProcessState.SLEEPING)
+    )
+    whole = scene.snapshot()
+    assert diagnose(whole).verdict is None
+    verdict = diagnose(msgspec.structs.replace(whole, ranks=(*whole.ranks, second))).verdict
+    assert verdict is not None
+    assert (verdict.cause, culprits(verdict)) == (Cause.NEVER_JOINED, [3])
+    assert verdict.confidence is Confidence.CERTAIN
+    assert "two processes say that they are rank 2, and rank 3 never reported" in verdict.because
