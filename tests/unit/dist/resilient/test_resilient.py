@@ -48,8 +48,10 @@ def test_a_stopped_rank_is_left_behind_and_let_in_again() -> None:
 
 def test_with_too_few_ranks_the_loss_is_raised_with_the_reason() -> None:
     found = play(3, scenes.too_few)
-    for rank in (0, 1):
-        assert "the remaining ranks cannot continue: only 0, 1 arrived" in found[rank]
+    why = "the remaining ranks cannot continue: only"
+    assert all(why in found[rank] for rank in (0, 1))
+    # On a busy machine one of them may give up before the other has arrived.
+    assert any(f"{why} 0, 1 arrived" in found[rank] for rank in (0, 1))
 
 
 @pytest.mark.parametrize("wrong", [{"min_ranks": 0}, {"checkpoint": 0}, {"patience": -1}])
