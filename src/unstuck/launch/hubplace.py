@@ -7,6 +7,7 @@ that address runs the hub, the others connect to it.
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from unstuck.launch.command import LaunchCommand
 from unstuck.launch.token import HOW_TO_SHARE, find_token
 
 DEFAULT_PORT = 29529
+_ANSWERS_WITHIN = 10.0
+"""Seconds for the handshake: the hub there may only be starting."""
 _HERE = "127.0.0.1"
 
 
@@ -115,10 +118,12 @@ def _check_existing(host: str, port: int, token: str, *, ours: str) -> None:
 
 
 async def _try(host: str, port: int, token: str) -> None:
-    async with asyncio.timeout(2):
+    # All nodes may ask at once, and no name is given twice.
+    name = f"check/{socket.gethostname()}/{os.getpid()}"
+    async with asyncio.timeout(_ANSWERS_WITHIN):
         reader, writer = await asyncio.open_connection(host, port)
         try:
-            await introduce(reader, writer, token, "check", "")
+            await introduce(reader, writer, token, name, "")
         finally:
             writer.close()
 

@@ -99,18 +99,35 @@ def of_run(mark: str, but: set[int]) -> list[int]:
     return [pid for pid in found if lives(pid)]
 
 
-def end_all(mark: str, but: set[int], grace: float = 2.0, clock: Clock = SYSTEM) -> int:
-    """End what is left of a run: SIGTERM, then SIGKILL. Return how many there were."""
+def end_all(
+    mark: str,
+    but: set[int],
+    grace: float = 2.0,
+    clock: Clock = SYSTEM,
+    *,
+    interrupted: bool = False,
+) -> int:
+    """End what is left of a run: SIGTERM, then SIGKILL. Return how many there were.
+
+    Those that were `interrupted` as by Ctrl-C may first end by themselves.
+    """
     victims = of_run(mark, but)
+    if interrupted and _are_gone_within(grace, mark, but, clock):
+        return 0
     ask(victims)
-    deadline = clock.monotonic() + grace
-    while victims and clock.monotonic() < deadline:
-        clock.sleep(0.05)
-        if not of_run(mark, but):
-            return len(victims)
-    for pid in of_run(mark, but):
-        kill(pid)
+    if not _are_gone_within(grace, mark, but, clock):
+        for pid in of_run(mark, but):
+            kill(pid)
     return len(victims)
+
+
+def _are_gone_within(seconds: float, mark: str, but: set[int], clock: Clock) -> bool:
+    deadline = clock.monotonic() + seconds
+    while of_run(mark, but):
+        if clock.monotonic() >= deadline:
+            return False
+        clock.sleep(0.05)
+    return True
 
 
 def ask(pids: Iterable[int]) -> None:

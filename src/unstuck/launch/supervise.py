@@ -73,6 +73,8 @@ class Supervisor:
         self._own_group = not self._shares_terminal and not command.task
         self._pid = 0
         self._end_requested_at: float | None = None
+        self._interrupted = False
+        """Everything that the command has started got a SIGINT."""
         self._unresponsive: leftovers.Unresponsive | None = None
         self._stop: Stop | None = None
         self._stop_seen = 0.0
@@ -150,6 +152,7 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             if number == signal.SIGINT and self._own_group:
                 # As Ctrl-C does: the children of multiprocessing get none from their parent.
+                self._interrupted = True
                 os.killpg(self._pid, number)
             else:
                 os.kill(self._pid, number)
@@ -196,7 +199,8 @@ class Supervisor:
             self._wait_for_ranks()
         else:
             self._let_ranks_save()
-            count = leftovers.end_all(self._mark, self._ours())
+            ours = self._ours()
+            count = leftovers.end_all(self._mark, ours, interrupted=self._interrupted)
             if count and self._end_requested_at is None:
                 say(f"ended {count} processes that outlived {self._argv[0]}")
         self._watchers.finish()

@@ -122,7 +122,7 @@ def comes_back(me: Rank) -> Any:
 def too_few(me: Rank) -> str:
     """Lose a rank where all are needed."""
 
-    @unstuck.resilient(min_ranks=me.size, checkpoint=4, timeout=1, settle=0.1)
+    @unstuck.resilient(min_ranks=me.size, checkpoint=4, timeout=1, settle=2)
     def train(run: Resilient) -> None:
         for step in run.steps(STEPS):
             if run.seat == me.size - 1 and step == 3:
