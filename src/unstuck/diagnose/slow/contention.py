@@ -69,9 +69,13 @@ def is_starved(job: Job, slow: list[RankState], rest: list[RankState], excess: f
 
 
 def _is_taken(job: Job, state: RankState) -> bool:
-    """Tell whether one process outside the job uses nearly all of the time that a rank lacks."""
+    """Tell whether others use nearly all of the time that a rank lacks.
+
+    On the cores that a rank is bound to, all of them together; elsewhere one process alone.
+    """
     takers = _takers(state, pressure_of(job, state.host), _pids(job))
-    return bool(takers) and takers[0].cpu >= NEARLY_ALL * _delay(state)
+    used = sum(one.cpu for one in (takers if state.process.cores else takers[:1]))
+    return used >= NEARLY_ALL * _delay(state)
 
 
 def waits_by_chance(job: Job, slow: list[RankState], rest: list[RankState], excess: float) -> bool:
