@@ -84,6 +84,7 @@ def faulty(folder: Path, chance: random.Random) -> str:
         job.wait_onset()
         time.sleep(chance.uniform(0.0, 5.0))
         what = strike(job, chance)
+        # Nothing may come twice: a watcher that was restarted has judged long before this is over.
         time.sleep(12)
         named = [[c["rank"] for c in one["culprits"]] for one in job.verdicts()]
         return f"{'right' if named == [[2]] else 'WRONG'}: {what}, incidents {named}"

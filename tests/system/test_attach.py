@@ -31,7 +31,7 @@ HANGS = """
 def load(step):
     if step == 5 and rank == 1:
         mark()
-        time.sleep(600)
+        time.sleep(600)  # the hang that is looked into; the test ends the job
 for step in range(10**9):
     load(step)
     if step == 5:

@@ -125,6 +125,7 @@ def prometheus(folder: Path, metrics: str) -> Generator[Prometheus]:
         yield server
 
 
+# scripts/test installs it where it may; under CI a skip is a failure.
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="needs the package prometheus")
 def test_alerts_fire_on_a_real_job_and_resolve(tmp_path: Path, start: StartJob):
     script = tmp_path / "train.py"

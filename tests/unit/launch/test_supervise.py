@@ -150,6 +150,7 @@ def test_what_outlives_a_killed_launcher_is_ended(start: Start):
     until(lambda: not Path(f"/proc/{left}").exists())
 
 
+# Both would stay for ever: each ends by the signals that the tests are about.
 LEAVES_A_RANK = (
     "import os, pathlib, subprocess, sys, time\n"
     "rank = subprocess.Popen([sys.executable, '-c', os.environ['SAVES']], start_new_session=True)\n"

@@ -22,7 +22,7 @@ import torch.multiprocessing as mp
 
 def work(index, port):
     if index == 1:
-        time.sleep(600)
+        time.sleep(600)  # stuck before it joins; the test ends it
     method = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=method, rank=2 - index, world_size=3)
 
