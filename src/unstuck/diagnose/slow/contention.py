@@ -54,28 +54,12 @@ def find_shortage(
     return _waits_for_device(slow, pressure_of(job, slow[0].host), needed)
 
 
-def is_starved(job: Job, slow: list[RankState], rest: list[RankState], excess: float) -> bool:
-    """Tell whether slow ranks lack a core, and that explains nearly all of their excess.
-
-    Where many processes share a few cores, every rank lacks one now and then, and chance decides
-    which of them lacks most: so somebody must be seen to have what they lack.
-    """
+def is_starved(slow: list[RankState], rest: list[RankState], excess: float) -> bool:
+    """Tell whether slow ranks lack a core, and that explains nearly all of their excess."""
     if slow_by_themselves(slow, rest):
         return False
     needed = max(HELD_UP, NEARLY_ALL * excess)
-    if _lacks_quota_more(slow, rest, needed):
-        return True
-    return _lacks_core_more(slow, rest, needed) and all(_is_taken(job, state) for state in slow)
-
-
-def _is_taken(job: Job, state: RankState) -> bool:
-    """Tell whether others use nearly all of the time that a rank lacks.
-
-    On the cores that a rank is bound to, all of them together; elsewhere one process alone.
-    """
-    takers = _takers(state, pressure_of(job, state.host), _pids(job))
-    used = sum(one.cpu for one in (takers if state.process.cores else takers[:1]))
-    return used >= NEARLY_ALL * _delay(state)
+    return _lacks_quota_more(slow, rest, needed) or _lacks_core_more(slow, rest, needed)
 
 
 def waits_by_chance(job: Job, slow: list[RankState], rest: list[RankState], excess: float) -> bool:

@@ -74,7 +74,7 @@ def rank_is_slow(case: Case) -> list[Finding] | None:
     states = _comparable(case.job)
     if not states:
         return None
-    lag = _find_lag(states, FACTOR) or _find_starved(case.job, states)
+    lag = _find_lag(states, FACTOR) or _find_starved(states)
     if lag is None or not _is_fair(lag, states):
         return None
     if waits_by_chance(case.job, lag.slow, lag.rest, _excess(lag)):
@@ -113,9 +113,9 @@ def _comparable(job: Job) -> list[RankState]:
     return states if all(state.stalled_for < pause for state in states) else []
 
 
-def _find_starved(job: Job, states: list[RankState]) -> Lag | None:
+def _find_starved(states: list[RankState]) -> Lag | None:
     lag = _find_lag(states, FACTOR_IF_STARVED, BEYOND_CHANCE_IF_STARVED)
-    return lag if lag and is_starved(job, lag.slow, lag.rest, _excess(lag)) else None
+    return lag if lag and is_starved(lag.slow, lag.rest, _excess(lag)) else None
 
 
 def _find_lag(states: list[RankState], factor: float, beyond: float = BEYOND_CHANCE) -> Lag | None:
